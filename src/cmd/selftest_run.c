@@ -68,7 +68,7 @@ static void make_calls(const struct load_thread *load)
 /* Memory is given back now and then: the addresses count, not what is there. */
 static int touch_pages(const struct load_thread *load)
 {
-	enum { HELD_PAGES = 1024 };
+	enum { MAPPED_PAGES = 1024 };
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = load->nr * page;
 	void *wanted = (void *)(uintptr_t)(PAGES_AT + load->index * PAGES_OF_THREAD);
 
@@ -81,8 +81,8 @@ static int touch_pages(const struct load_thread *load)
 	madvise(pages, bytes, MADV_NOHUGEPAGE); /* a huge one is one fault for many numbers */
 	for (uint64_t i = 0; i < load->nr; i++) {
 		*(volatile uint8_t *)(pages + i * page) = 1;
-		if (i % HELD_PAGES == HELD_PAGES - 1)
-			madvise(pages + (i + 1 - HELD_PAGES) * page, HELD_PAGES * page, MADV_DONTNEED);
+		if (i % MAPPED_PAGES == MAPPED_PAGES - 1)
+			madvise(pages + (i + 1 - MAPPED_PAGES) * page, MAPPED_PAGES * page, MADV_DONTNEED);
 	}
 	return 0;
 }

@@ -181,7 +181,7 @@ static size_t put_sorted(struct prefetcher *prefetcher, struct batch *batch)
 static int next(struct prefetcher *prefetcher, struct diag *reterr)
 {
 	struct record_view view;
-	struct session_held held;
+	struct delivered_record delivered;
 
 	if (!prefetcher->filling)
 		prefetcher->filling = batch_wait(prefetcher);
@@ -189,19 +189,19 @@ static int next(struct prefetcher *prefetcher, struct diag *reterr)
 	if (!batch)
 		return 0;
 	if (!put_sorted(prefetcher, batch)) {
-		int got = session_find(prefetcher->session, &view, &held, reterr);
+		int got = session_find(prefetcher->session, &view, &delivered, reterr);
 		if (got <= 0)
 			return got;
 		batch = prefetcher->filling; /* it may have been handed over before a change */
 		if (!batch)
 			batch = prefetcher->filling = batch_wait(prefetcher);
 		if (!batch) {
-			source_release(held.by, held.record);
+			source_release(delivered.by, delivered.record);
 			return 0;
 		}
-		if (source_keeps(held.by, held.record))
-			held.by = NULL;
-		put(batch, (struct record_ref){view, held.by}, held.record->type == PERF_RECORD_SAMPLE);
+		if (source_keeps(delivered.by, delivered.record))
+			delivered.by = NULL;
+		put(batch, (struct record_ref){view, delivered.by}, delivered.record->type == PERF_RECORD_SAMPLE);
 	}
 	if (batch->nr == prefetcher->batch_records)
 		hand_over(prefetcher);

@@ -192,7 +192,7 @@ static int single_take(struct session *session, const struct source_record *in, 
 static void deliver(struct session *session, struct source *source, const struct record_view *view)
 {
 	source_hold(source, view->header);
-	session->delivered = (struct session_held){view->header, source};
+	session->delivered = (struct delivered_record){view->header, source};
 }
 
 /*
@@ -279,7 +279,7 @@ static int single_next(struct session *session, struct record_view *ret)
 		}
 	}
 	*ret = (struct record_view){entry.record, entry.offset, session->file_name};
-	session->delivered = (struct session_held){entry.record, session->source};
+	session->delivered = (struct delivered_record){entry.record, session->source};
 	session->info.nr_late = session->order.nr_late;
 	return 1;
 }
@@ -378,7 +378,7 @@ static int directory_next(struct session *session, struct record_view *ret)
 	if (!merge_pop(&directory->merge, &entry, &index))
 		return 0;
 	*ret = (struct record_view){entry.record, entry.offset, directory->files[index].name};
-	session->delivered = (struct session_held){entry.record, directory->files[index].source};
+	session->delivered = (struct delivered_record){entry.record, directory->files[index].source};
 	session->info.nr_late = directory->merge.nr_late;
 	return 1;
 }
@@ -404,11 +404,12 @@ size_t session_find_sorted(struct session *session, struct order_entry *ret, siz
 	return nr;
 }
 
-int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr)
+int session_find(struct session *session, struct record_view *ret, struct delivered_record *ret_delivered,
+		 struct diag *reterr)
 {
 	if (session->directory ? directory_next(session, ret) : single_next(session, ret)) {
-		*ret_held = session->delivered;
-		session->delivered = (struct session_held){0};
+		*ret_delivered = session->delivered;
+		session->delivered = (struct delivered_record){0};
 		return 1;
 	}
 	report_strays(session);
@@ -461,17 +462,17 @@ int session_decode(const struct session *session, const struct record_view *view
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr)
 {
 	struct record_view view;
-	struct session_held held;
+	struct delivered_record delivered;
 	int got;
 
 	do {
 		if (session->delivered.by)
 			source_release(session->delivered.by, session->delivered.record);
-		session->delivered = (struct session_held){0};
-		got = session_find(session, &view, &held, reterr);
+		session->delivered = (struct delivered_record){0};
+		got = session_find(session, &view, &delivered, reterr);
 		if (got <= 0)
 			return got;
-		session->delivered = held;
+		session->delivered = delivered;
 		struct diag why; /* not cleared: this runs for each record */
 		got = session_decode(session, &view, ret, &why);
 		if (got < 0)

@@ -21,7 +21,7 @@ struct session_layout {
 };
 
 /* The record that was delivered, and the source that holds it; by NULL: none. */
-struct session_held {
+struct delivered_record {
 	const struct perf_event_header *record;
 	struct source *by;
 };
@@ -51,9 +51,9 @@ struct session {
 	struct span private_block;       /* behind the table; {NULL, 0}: none, or damaged */
 	struct session_feature *records; /* HEADER_FEATURE and TRACING_DATA of a stream, newest first */
 
-	struct session_held delivered; /* kept for the caller until the next call */
-	bool ended;                    /* the source has nothing more to give */
-	int result;                    /* of the end: 0 or -errno, and why */
+	struct delivered_record delivered; /* kept for the caller until the next call */
+	bool ended;                        /* the source has nothing more to give */
+	int result;                        /* of the end: 0 or -errno, and why */
 	struct diag why;
 	struct {
 		uint64_t nr, first_offset;
@@ -91,7 +91,8 @@ struct session_directory {
 /* session_next.c: */
 
 /* The next record to deliver, which is the caller's to release by its source; else as session_next(). */
-int session_find(struct session *session, struct record_view *ret, struct session_held *ret_held, struct diag *reterr);
+int session_find(struct session *session, struct record_view *ret, struct delivered_record *ret_delivered,
+		 struct diag *reterr);
 
 /*
  * The next records, if they are sorted already: how many, at most `room`; each is the caller's to release by

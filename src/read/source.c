@@ -37,7 +37,7 @@ static struct arena_block *block_new(struct arena *arena)
 
 	if (!block)
 		return NULL;
-	block->held = 0;
+	block->nr_refs = 0;
 	block->end = (uint8_t *)block + bytes;
 	block->next_all = arena->all;
 	arena->all = block;
@@ -60,7 +60,7 @@ struct arena_block *arena_renew(struct arena *arena)
 		block = block_new(arena);
 	if (!block)
 		return NULL;
-	if (arena->current && !arena->current->held)
+	if (arena->current && !arena->current->nr_refs)
 		block_spare(arena, arena->current);
 	arena->current = block;
 	return block;
@@ -73,14 +73,14 @@ static struct arena_block *block_of(const struct arena *arena, const void *withi
 
 void arena_hold(struct arena *arena, const void *within)
 {
-	block_of(arena, within)->held++;
+	block_of(arena, within)->nr_refs++;
 }
 
 void arena_release(struct arena *arena, const void *within)
 {
 	struct arena_block *block = block_of(arena, within);
 
-	if (--block->held == 0 && block != arena->current)
+	if (--block->nr_refs == 0 && block != arena->current)
 		block_spare(arena, block);
 }
 
@@ -571,11 +571,11 @@ static int pipe_next(struct source *source, struct source_record *ret, struct di
 	uint64_t outside = source_outside_bytes(header);
 	if (outside) {
 		bool keep = header->type == RECORD_TRACING_DATA;
-		struct perf_event_header *held = header;
+		struct perf_event_header *kept = header;
 		pipe->outside.len = 0;
-		arena_hold(&pipe->arena, held);
+		arena_hold(&pipe->arena, kept);
 		got = take_outside(pipe, outside, keep);
-		arena_release(&pipe->arena, held);
+		arena_release(&pipe->arena, kept);
 		if (got <= 0)
 			return pipe_failed(pipe, got, reterr);
 		ret->outside = keep ? buf_span(&pipe->outside) : (struct span){0};

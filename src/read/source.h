@@ -196,7 +196,7 @@ enum { ARENA_BLOCK_BYTES = 1 << 20 }; /* size and alignment of a block, unless t
 /* Stands at the start of its block; the bytes follow. */
 struct arena_block {
 	struct arena_block *next_all, *next_spare;
-	uint64_t held;
+	uint64_t nr_refs; /* records in it that are held */
 	uint8_t *end;
 	_Alignas(64) uint8_t bytes[];
 };

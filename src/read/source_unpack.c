@@ -803,7 +803,7 @@ static void unpack_pass(struct source *source, const struct source_passed *passe
 		source_pass(unpack->under, passed);
 	} else {
 		unpack->at += passed->bytes;
-		unpack->block->held += passed->nr;
+		unpack->block->nr_refs += passed->nr;
 	}
 }
 

@@ -11,7 +11,7 @@
 
 struct unpack_pool {
 	pthread_mutex_t lock;
-	pthread_cond_t work, news;
+	pthread_cond_t work, job_done;
 	struct unpack_job *first, *last; /* under the lock, as is `done` of a job that was given */
 	bool stop;
 	struct zstd_unpacker *own; /* of who gives and awaits */
@@ -72,7 +72,7 @@ static void *work(void *arg)
 		if (!pool->first)
 			break;
 		do_one(pool, unpacker);
-		pthread_cond_signal(&pool->news); /* one thread waits at most */
+		pthread_cond_signal(&pool->job_done); /* one thread waits at most */
 	}
 	pthread_mutex_unlock(&pool->lock);
 	zstd_unpacker_free(unpacker);
@@ -90,7 +90,7 @@ int unpack_pool_new(size_t nr, struct unpack_pool **ret)
 		return err;
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->work, NULL);
-	pthread_cond_init(&pool->news, NULL);
+	pthread_cond_init(&pool->job_done, NULL);
 	pool->nr_wanted = nr;
 	*ret = pool;
 	return 0;
@@ -120,7 +120,7 @@ void unpack_pool_free(struct unpack_pool *pool)
 	pthread_mutex_unlock(&pool->lock);
 	for (size_t i = 0; i < pool->nr; i++)
 		pthread_join(pool->threads[i], NULL);
-	pthread_cond_destroy(&pool->news);
+	pthread_cond_destroy(&pool->job_done);
 	pthread_cond_destroy(&pool->work);
 	pthread_mutex_destroy(&pool->lock);
 	zstd_unpacker_free(pool->helper_unpacker);
@@ -169,7 +169,7 @@ bool unpack_pool_help(struct unpack_pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);
 	bool helped = do_one(pool, pool->helper_unpacker);
-	pthread_cond_signal(&pool->news);
+	pthread_cond_signal(&pool->job_done);
 	pthread_mutex_unlock(&pool->lock);
 	return helped;
 }
@@ -179,6 +179,6 @@ void unpack_pool_wait(struct unpack_pool *pool, struct unpack_job *job)
 	pthread_mutex_lock(&pool->lock);
 	while (!job->done)
 		if (!do_one(pool, pool->own))
-			pthread_cond_wait(&pool->news, &pool->lock);
+			pthread_cond_wait(&pool->job_done, &pool->lock);
 	pthread_mutex_unlock(&pool->lock);
 }

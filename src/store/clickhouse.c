@@ -244,7 +244,7 @@ static int send_stacks(struct clickhouse *clickhouse, struct diag *reterr)
 }
 
 /* How many rows of the batch the server has. -errno. */
-static int64_t ask_rows(struct clickhouse *clickhouse, uint64_t batch, struct diag *reterr)
+static int64_t query_rows(struct clickhouse *clickhouse, uint64_t batch, struct diag *reterr)
 {
 	AUTO_BUF struct buf sql = {0};
 	char *end;
@@ -271,7 +271,7 @@ static int send_batch(struct clickhouse *clickhouse, const struct buf *packed, u
 
 	snprintf(id, sizeof(id), "millrace-%016" PRIx64, batch);
 	for (unsigned nr = 1;; nr++) {
-		int64_t rows = ask_rows(clickhouse, batch, reterr);
+		int64_t rows = query_rows(clickhouse, batch, reterr);
 		if (rows < 0)
 			return (int)rows;
 		if (rows == clickhouse->sums.nr)

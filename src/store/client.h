@@ -24,7 +24,7 @@ int client_post(struct client *client, const char *sql, const char *query_id, co
 int client_post_again(struct client *client, const char *sql, const struct buf *body, struct diag *reterr);
 
 /* A question, tried again until the first byte of its answer, all of which goes to the sink. As client_post_again(). */
-int client_ask(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr);
+int client_query(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr);
 
 /* 'text', with quotes and backslashes escaped, on the heap. NULL: out of memory. */
 char *client_literal(const char *text);

@@ -131,8 +131,8 @@ static int take_bytes(void *ctx, struct span bytes, struct diag *reterr)
 }
 
 /* Hands each line of the answer to take_line(), which returns -EPROTO for one that is not what was asked for. */
-static int ask(struct reading *reading, struct buf *sql, int (*take_line)(struct reading *, char *, struct diag *),
-	       struct diag *reterr)
+static int query(struct reading *reading, struct buf *sql, int (*take_line)(struct reading *, char *, struct diag *),
+		 struct diag *reterr)
 {
 	const struct http_sink sink = {.take = take_bytes, .ctx = reading};
 
@@ -141,7 +141,7 @@ static int ask(struct reading *reading, struct buf *sql, int (*take_line)(struct
 	reading->nr_bad_lines = 0;
 	buf_put_text(sql, " FORMAT TabSeparated");
 	int err = sql->failed ? diag_set(reterr, -ENOMEM, "out of memory")
-			      : client_ask(&reading->client, buf_text(sql), &sink, reterr);
+			      : client_query(&reading->client, buf_text(sql), &sink, reterr);
 	if (!err && reading->line.len) { /* without a newline it is no whole one */
 		reading->nr_bad_lines++;
 		err = end_line(reading, reterr);
@@ -156,10 +156,10 @@ static int take_number(struct reading *reading, char *line, struct diag *reterr)
 	return reading->has_number ? 0 : -EPROTO;
 }
 
-static int ask_number(struct reading *reading, struct buf *sql, uint64_t *ret, struct diag *reterr)
+static int query_number(struct reading *reading, struct buf *sql, uint64_t *ret, struct diag *reterr)
 {
 	reading->has_number = false;
-	int err = ask(reading, sql, take_number, reterr);
+	int err = query(reading, sql, take_number, reterr);
 	if (!err && !reading->has_number)
 		err = bad_answer(reading, reterr);
 	if (!err)
@@ -173,7 +173,7 @@ static int count_hosts(struct reading *reading, struct diag *reterr)
 	uint64_t nr;
 
 	buf_printf(&sql, "SELECT uniqExact(host) FROM profile_samples WHERE %s", reading->where);
-	int err = ask_number(reading, &sql, &nr, reterr);
+	int err = query_number(reading, &sql, &nr, reterr);
 	if (err)
 		return err;
 	*reading->question->ret_nr_hosts = (uint32_t)nr;
@@ -214,7 +214,7 @@ static int read_chains(struct reading *reading, struct diag *reterr)
 		" FROM profile_stacks WHERE service = %s AND hash IN "
 		"(SELECT stack FROM profile_samples WHERE %s) GROUP BY hash",
 		service ? service : "''", reading->where);
-	return service ? ask(reading, &sql, take_chain, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
+	return service ? query(reading, &sql, take_chain, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
 /* The lines of a text, `room` at most, the last one first. Newlines are cut off. */
@@ -292,7 +292,7 @@ static int read_sums(struct reading *reading, struct diag *reterr)
 		   " AS at, stack, sum(samples), sum(value)"
 		   " FROM profile_samples WHERE %s GROUP BY event, of_host, comm, at, stack",
 		   reading->where);
-	return ask(reading, &sql, take_sum, reterr);
+	return query(reading, &sql, take_sum, reterr);
 }
 
 /* From which time on, in whole steps. */
@@ -305,7 +305,7 @@ static int choose_time(struct reading *reading, struct diag *reterr)
 	uint32_t step_s = question->step_s ? question->step_s : BUCKET_S;
 
 	buf_put_text(&sql, "SELECT toUInt32(now())");
-	int err = ask_number(reading, &sql, &now_s, reterr);
+	int err = query_number(reading, &sql, &now_s, reterr);
 	if (err)
 		return err;
 	reading->begin_s = now_s > question->since_s ? (now_s - question->since_s) / step_s * step_s : 0;

@@ -36,11 +36,11 @@ static int place_open(const struct place *place, uint64_t flags)
 
 enum { READ_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY };
 
-int object_file_reopen(int held_fd)
+int object_file_reopen(int path_fd)
 {
 	char link[32];
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", held_fd);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
 	int fd = open(link, READ_FLAGS | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -74,13 +74,13 @@ static int hold_place(const struct place *place, struct stat *ret)
 static int open_place(const struct place *place, const struct object_mapping *mapped)
 {
 	struct stat status;
-	AUTO_FD int held = hold_place(place, &status);
+	AUTO_FD int path_fd = hold_place(place, &status);
 
-	if (held < 0)
-		return held;
+	if (path_fd < 0)
+		return path_fd;
 	if (mapped && mapped->hold)
-		return is_mapped(mapped, held, &status) ? take_fd(&held) : -ESTALE;
-	AUTO_FD int fd = object_file_reopen(held);
+		return is_mapped(mapped, path_fd, &status) ? take_fd(&path_fd) : -ESTALE;
+	AUTO_FD int fd = object_file_reopen(path_fd);
 	if (fd == -ENOENT) /* there is no /proc */
 		fd = place_open(place, READ_FLAGS);
 	if (fd < 0)

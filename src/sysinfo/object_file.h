@@ -32,7 +32,7 @@ bool object_file_is(int fd, const struct object_mapping *mapped);
 int object_file_open(const char *path, const struct object_mapping *mapped);
 
 /* Turns a descriptor that was opened with `hold` into one for reading. */
-int object_file_reopen(int held_fd);
+int object_file_reopen(int path_fd);
 
 /*
  * A path relative to an open directory (or AT_FDCWD), for files in directories that all users may write to: a symbolic

@@ -33,7 +33,7 @@ void client_close(struct client *client)
 }
 
 /* In pieces, whose sizes are of the bytes, too. */
-int client_ask(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr)
+int client_query(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr)
 {
 	const uint8_t *bytes = rest.ptr, *end = rest.len ? memchr(bytes, BETWEEN, rest.len) : NULL;
 	size_t len = end ? (size_t)(end - bytes) : rest.len;

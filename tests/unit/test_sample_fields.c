@@ -55,7 +55,7 @@ static void test_later_lists_change_earlier_ones(void **state)
 	assert_false(fields.kinds[PERF_TYPE_SOFTWARE].silenced);
 	assert_int_equal(sample_fields_parse("+tid", &fields, NULL), 0);
 	assert_int_equal(fields.kinds[PERF_TYPE_SOFTWARE].shown, BIT(COMM) | BIT(TID));
-	assert_int_equal(fields.kinds[PERF_TYPE_SOFTWARE].asked, BIT(COMM) | BIT(TID));
+	assert_int_equal(fields.kinds[PERF_TYPE_SOFTWARE].required, BIT(COMM) | BIT(TID));
 }
 
 static void test_bad_lists(void **state)

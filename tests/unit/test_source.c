@@ -747,7 +747,7 @@ static void test_memory_is_used_again_when_it_is_not_held(void **state)
 	arena_hold(&arena, fourth->bytes);
 	arena_release(&arena, fourth->bytes); /* the current one is none to be used again */
 	assert_ptr_not_equal(arena_renew(&arena), first);
-	assert_int_equal(arena.current->held, 0);
+	assert_int_equal(arena.current->nr_refs, 0);
 	arena_fini(&arena);
 	assert_int_equal(arena_block_bytes(&arena), 4096);
 	assert_int_equal(arena_block_bytes(&(struct arena){0}), ARENA_BLOCK_BYTES);

@@ -54,7 +54,7 @@ struct downloads {
 	pthread_mutex_t lock; /* of all below */
 	struct download_options options;
 	debuginfod_client *client;
-	struct hash_table asked; /* a number for each part of a build-id that was not there */
+	struct hash_table missing; /* a number for each part of a build-id that was not there */
 	struct download_result result;
 	const char *name; /* of what is downloaded now */
 	bool too_large, ended_by_user;
@@ -119,7 +119,7 @@ void downloads_free(struct downloads *downloads)
 	if (!downloads)
 		return;
 	library.end(downloads->client);
-	hash_table_fini(&downloads->asked);
+	hash_table_fini(&downloads->missing);
 	pthread_mutex_destroy(&downloads->lock);
 	free(downloads);
 }
@@ -146,7 +146,7 @@ static void count(struct downloads *downloads, int fd, bool was_there)
 	}
 }
 
-static int ask(struct downloads *downloads, const struct elf_id *id, enum download_part part, char **ret)
+static int request(struct downloads *downloads, const struct elf_id *id, enum download_part part, char **ret)
 {
 	downloads->too_large = false;
 	if (part == DOWNLOAD_DEBUG)
@@ -164,13 +164,13 @@ char *downloads_get(struct downloads *downloads, const struct elf_id *id, enum d
 	for (unsigned i = 0; i < id->len; i++)
 		key = hash_mix(key, id->bytes[i]);
 	pthread_mutex_lock(&downloads->lock);
-	if (!downloads->result.stopped && !hash_table_find_number(&downloads->asked, key)) {
+	if (!downloads->result.stopped && !hash_table_find_number(&downloads->missing, key)) {
 		downloads->name = name;
-		int fd = ask(downloads, id, part, &path);
+		int fd = request(downloads, id, part, &path);
 		/* Only a download has an address. */
 		count(downloads, fd, fd >= 0 && !library.get_url(downloads->client));
 		if (fd < 0)
-			hash_table_add_number(&downloads->asked, key, 1);
+			hash_table_add_number(&downloads->missing, key, 1);
 		else
 			close(fd);
 		if (downloads->options.progress)

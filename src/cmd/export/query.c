@@ -118,7 +118,7 @@ static int print_row(void *ctx, const struct sql_value values[], unsigned nr)
 	return err ? err : printer->out.err;
 }
 
-static int ask(struct sql *sql, const char *text, const struct query_options *options)
+static int run_query(struct sql *sql, const char *text, const struct query_options *options)
 {
 	struct printer printer = {.options = options, .json = {.buf = &printer.buf}};
 	const struct sql_receiver receiver = {print_columns, print_row, &printer};
@@ -169,7 +169,7 @@ static int query_database(const char *path, const char *text, const struct query
 		log_error("%s", diag.text);
 		return err;
 	}
-	err = ask(sql, text, options);
+	err = run_query(sql, text, options);
 	sql_close(sql);
 	return err;
 }
@@ -189,8 +189,8 @@ static int query_recording(const char *text, const struct query_options *options
 	heap_use_huge_pages();
 	int err = feed_recording(&feed, format, &memory, &exporter, &counts);
 	if (exporter && (!err || err == -EBADMSG)) {
-		int asked = ask(sql_of_exporter(exporter), text, options);
-		err = err ? err : asked;
+		int query_err = run_query(sql_of_exporter(exporter), text, options);
+		err = err ? err : query_err;
 	}
 	export_free(exporter);
 	return err;

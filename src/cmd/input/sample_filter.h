@@ -101,7 +101,7 @@ static inline bool sample_filter_has_cpu(const struct sample_filter *filter, uns
 }
 
 /* false: each sample of the CPUs is shown, whatever it is about. */
-static inline bool sample_filter_asks(const struct sample_filter *filter)
+static inline bool sample_filter_is_set(const struct sample_filter *filter)
 {
 	return filter->comms || filter->dsos || filter->symbols || filter->pids || filter->tids || filter->symbol_part;
 }

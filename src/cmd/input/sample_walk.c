@@ -27,7 +27,7 @@ int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options 
 
 	*walk = (struct sample_walk){.options = *options};
 	walk->inlined = options->flags & SAMPLE_WALK_INLINED && symbols.inlined != INLINE_NONE;
-	walk->asks = options->filter && sample_filter_asks(options->filter);
+	walk->filters = options->filter && sample_filter_is_set(options->filter);
 	if (walk->inlined)
 		symbols.inlined = INLINE_ALL;
 	int err = input_open(options->input, 0, &walk->session);
@@ -103,7 +103,7 @@ static bool shows(const struct sample_filter *filter, const struct task *task, u
 /* Does its chain begin at its address, and is it wanted whole? Then it is looked up from the callers on. */
 static bool has_whole_chain(const struct sample_walk *walk, const struct sample *sample)
 {
-	return !walk->asks && !walk->options.max_stack && sample->present & PERF_SAMPLE_CALLCHAIN &&
+	return !walk->filters && !walk->options.max_stack && sample->present & PERF_SAMPLE_CALLCHAIN &&
 	       sample->nr_ips > 1 && sample->ips[0] >= PERF_CONTEXT_MAX && sample->ips[1] == sample->ip &&
 	       chains_take(walk->chains, sample);
 }
@@ -116,7 +116,7 @@ static int find_stack(struct sample_walk *walk, struct task *task, const struct 
 	lookup_set_time(machine_lookup(walk->machine), sample);
 	machine_resolve(walk->machine, task, sample->cpumode, sample->ip, &at);
 	*ret = 0;
-	if (walk->asks && !shows(walk->options.filter, task, sample->tid, &at))
+	if (walk->filters && !shows(walk->options.filter, task, sample->tid, &at))
 		return 0;
 	unsigned nr = sample_frames(walk, task, record, &at);
 	return stacks_intern(walk->stacks, walk->frames, nr, ret);

@@ -51,7 +51,7 @@ struct sample_walk {
 	struct location *frames;
 	struct walked_stack *cache;
 	bool inlined; /* plain chains, too */
-	bool asks;    /* the filter is about more than CPUs */
+	bool filters; /* the filter is about more than CPUs */
 };
 
 /*

@@ -51,13 +51,13 @@ void drain_choose(const struct record_options *options, enum drain_facts facts, 
 	/* A retained history is one, whichever thread drained it. */
 	bool together = options->single_file || options->rotation.history_ns || pipe;
 	/* freeze: with a reader on each CPU a ring is drained before its CPU goes on filling it. */
-	bool asked = options->threads.given || options->on_pressure == ON_PRESSURE_FREEZE;
-	bool several = !asked && can_be_several(options, facts, recording->target);
+	bool requested = options->threads.given || options->on_pressure == ON_PRESSURE_FREEZE;
+	bool several = !requested && can_be_several(options, facts, recording->target);
 	bool many = several && !(facts & DRAIN_IN_FAIR_SHARE) && nr_cpus > CPUS_EACH;
 	/* Each thread waits for its CPU as the load does, and gets a share of that CPU only. */
 	bool on_each = several && facts & DRAIN_IN_FAIR_SHARE && nr_cpus > 1;
 
-	recording->threads = asked || many || on_each;
+	recording->threads = requested || many || on_each;
 	recording->directory = options->threads.given && !together;
 	recording->thread_spec = thread_spec_of(options);
 	recording->cpus_per_thread = many ? CPUS_EACH : 0;

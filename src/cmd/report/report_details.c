@@ -43,7 +43,7 @@ struct details {
 	struct known_caller callers[KNOWN_CALLERS];
 };
 
-static bool asks(const struct details *details, enum hist_column key)
+static bool needs(const struct details *details, enum hist_column key)
 {
 	return details->options.wanted[key];
 }
@@ -234,12 +234,12 @@ static bool add_source(struct details *details, const struct location *at, struc
 	unsigned flags = SOURCE_SYMBOL | (details->options.full_paths ? SOURCE_FULL_PATH : 0);
 	AUTO_BUF struct buf file = {0};
 
-	if (asks(details, HIST_SRCLINE)) {
+	if (needs(details, HIST_SRCLINE)) {
 		ret->srcline = source_line_of(details, at, flags);
 		if (!ret->srcline)
 			return false;
 	}
-	if (asks(details, HIST_SRCFILE)) {
+	if (needs(details, HIST_SRCFILE)) {
 		source_text_file(machine_debug_info(details->machine), at, flags, &file);
 		ret->srcfile = keep_text(details, &file);
 		if (!ret->srcfile)
@@ -258,23 +258,23 @@ static void add_memory_numbers(const struct details *details, const struct sampl
 {
 	const union perf_mem_data_src source = {.val = sample->data_src};
 
-	if (asks(details, HIST_LOCKED))
+	if (needs(details, HIST_LOCKED))
 		set_number(ret, HIST_LOCKED, (union perf_mem_data_src){.mem_lock = source.mem_lock}.val);
-	if (asks(details, HIST_TLB))
+	if (needs(details, HIST_TLB))
 		set_number(ret, HIST_TLB, (union perf_mem_data_src){.mem_dtlb = source.mem_dtlb}.val);
-	if (asks(details, HIST_MEMORY))
+	if (needs(details, HIST_MEMORY))
 		set_number(ret, HIST_MEMORY, source.val);
-	if (asks(details, HIST_SNOOP))
+	if (needs(details, HIST_SNOOP))
 		set_number(
 			ret, HIST_SNOOP,
 			(union perf_mem_data_src){.mem_snoop = source.mem_snoop, .mem_snoopx = source.mem_snoopx}.val);
-	if (asks(details, HIST_BLOCKED))
+	if (needs(details, HIST_BLOCKED))
 		set_number(ret, HIST_BLOCKED, (union perf_mem_data_src){.mem_blk = source.mem_blk}.val);
-	if (asks(details, HIST_PHYSICAL))
+	if (needs(details, HIST_PHYSICAL))
 		set_number(ret, HIST_PHYSICAL, sample->phys_addr);
-	if (asks(details, HIST_DATA_PAGE_SIZE))
+	if (needs(details, HIST_DATA_PAGE_SIZE))
 		set_number(ret, HIST_DATA_PAGE_SIZE, sample->data_page_size);
-	if (asks(details, HIST_TRANSACTION))
+	if (needs(details, HIST_TRANSACTION))
 		set_number(ret, HIST_TRANSACTION, sample->transaction);
 }
 
@@ -293,29 +293,29 @@ static const char *host_of(struct details *details, uint32_t pid)
 	return text.len ? keep_text(details, &text) : "unknown";
 }
 
-/* The numbers of a sample that are asked for. */
+/* The numbers of a sample that are needed. */
 static void add_numbers(const struct details *details, const struct session_record *record, struct hist_details *ret)
 {
 	const struct sample *sample = &record->sample;
 
-	if (asks(details, HIST_WEIGHT))
+	if (needs(details, HIST_WEIGHT))
 		set_number(ret, HIST_WEIGHT, sample_weight(sample));
-	if (asks(details, HIST_LOCAL_WEIGHT))
+	if (needs(details, HIST_LOCAL_WEIGHT))
 		set_number(ret, HIST_LOCAL_WEIGHT, sample_weight(sample));
-	if (asks(details, HIST_INS_LAT))
+	if (needs(details, HIST_INS_LAT))
 		set_number(ret, HIST_INS_LAT, sample_instruction_latency(sample));
-	if (asks(details, HIST_LOCAL_INS_LAT))
+	if (needs(details, HIST_LOCAL_INS_LAT))
 		set_number(ret, HIST_LOCAL_INS_LAT, sample_instruction_latency(sample));
-	if (asks(details, HIST_CODE_PAGE_SIZE))
+	if (needs(details, HIST_CODE_PAGE_SIZE))
 		set_number(ret, HIST_CODE_PAGE_SIZE, sample->code_page_size);
 	add_memory_numbers(details, sample, ret);
-	if (asks(details, HIST_PARALLELISM))
+	if (needs(details, HIST_PARALLELISM))
 		set_number(ret, HIST_PARALLELISM, details->parallelism);
-	if (asks(details, HIST_CGROUP)) {
+	if (needs(details, HIST_CGROUP)) {
 		set_number(ret, HIST_CGROUP, sample->cgroup);
 		ret->cgroup = machine_cgroup(details->machine, sample->cgroup);
 	}
-	if (asks(details, HIST_CGROUP_ID)) {
+	if (needs(details, HIST_CGROUP_ID)) {
 		const struct task *task = machine_task(details->machine, sample->pid, sample->tid);
 		ret->cgroup_device = task ? task->cgroup_namespace.device : 0;
 		set_number(ret, HIST_CGROUP_ID, task ? task->cgroup_namespace.inode : 0);
@@ -325,15 +325,15 @@ static void add_numbers(const struct details *details, const struct session_reco
 /* And those of a place in code. */
 static void add_place_numbers(const struct details *details, const struct location *at, struct hist_details *ret)
 {
-	if (asks(details, HIST_ADDRESS))
+	if (needs(details, HIST_ADDRESS))
 		set_number(ret, HIST_ADDRESS, at->ip);
-	if (asks(details, HIST_SYM_SIZE))
+	if (needs(details, HIST_SYM_SIZE))
 		set_number(ret, HIST_SYM_SIZE, at->symbol ? at->symbol->end - at->symbol->start : 0);
-	if (asks(details, HIST_DSO_SIZE))
+	if (needs(details, HIST_DSO_SIZE))
 		set_number(ret, HIST_DSO_SIZE, (uint64_t)at->map_pages << 12);
 }
 
-/* What the keys from `dso` on ask of an end: its object, symbol, address and line. false: out of memory. */
+/* What the keys from `dso` on need of an end: its object, symbol, address and line. false: out of memory. */
 static bool add_code_end(struct details *details, enum hist_column dso, const struct location *at,
 			 struct hist_details *ret)
 {
@@ -343,18 +343,18 @@ static bool add_code_end(struct details *details, enum hist_column dso, const st
 	struct hist_place_end *end = &ret->ends[hist_end_of(dso)];
 	AUTO_BUF struct buf text = {0};
 
-	if (asks(details, dso) || asks(details, symbol) || asks(details, address))
+	if (needs(details, dso) || needs(details, symbol) || needs(details, address))
 		*end = (struct hist_place_end){.dso = at->dso, .symbol = at->symbol, .level = (uint8_t)at->level};
-	if (asks(details, address) || (asks(details, symbol) && !at->symbol)) {
+	if (needs(details, address) || (needs(details, symbol) && !at->symbol)) {
 		end->ip = at->ip;
 		end->address = at->address;
 	}
-	if (asks(details, line)) {
+	if (needs(details, line)) {
 		source_text_line(machine_debug_info(details->machine), at,
 				 SOURCE_SYMBOL | (details->options.full_paths ? SOURCE_FULL_PATH : 0), &text);
 		end->srcline = keep_text(details, &text);
 	}
-	return !asks(details, line) || end->srcline;
+	return !needs(details, line) || end->srcline;
 }
 
 const struct hist_details *details_of_branch(struct details *details, const struct hist_details *sample,
@@ -367,17 +367,17 @@ const struct hist_details *details_of_branch(struct details *details, const stru
 	uint64_t weight = branches->entries[0].cycles ? branches->entries[0].cycles : 1;
 	struct hist_details found = *sample;
 
-	if (asks(details, HIST_WEIGHT))
+	if (needs(details, HIST_WEIGHT))
 		set_number(&found, HIST_WEIGHT, weight);
-	if (asks(details, HIST_LOCAL_WEIGHT))
+	if (needs(details, HIST_LOCAL_WEIGHT))
 		set_number(&found, HIST_LOCAL_WEIGHT, weight);
-	if (asks(details, HIST_MISPREDICTED))
+	if (needs(details, HIST_MISPREDICTED))
 		set_number(&found, HIST_MISPREDICTED, (uint64_t)entry->mispred << 1 | entry->predicted);
-	if (asks(details, HIST_ABORTED))
+	if (needs(details, HIST_ABORTED))
 		set_number(&found, HIST_ABORTED, entry->abort);
-	if (asks(details, HIST_IN_TRANSACTION))
+	if (needs(details, HIST_IN_TRANSACTION))
 		set_number(&found, HIST_IN_TRANSACTION, entry->in_tx);
-	if (asks(details, HIST_CYCLES))
+	if (needs(details, HIST_CYCLES))
 		set_number(&found, HIST_CYCLES, entry->cycles);
 	if (!add_code_end(details, HIST_DSO_FROM, ends->from, &found) ||
 	    !add_code_end(details, HIST_DSO_TO, ends->to, &found) || !add_source(details, ends->to, &found))
@@ -398,15 +398,15 @@ const struct hist_details *details_of_access(struct details *details, const stru
 	struct hist_details found = *sample;
 	struct hist_place_end *data = &found.ends[HIST_DATA], *code = &found.ends[HIST_CODE];
 
-	if (asks(details, HIST_DSO_DATA) || asks(details, HIST_CACHE_LINE))
+	if (needs(details, HIST_DSO_DATA) || needs(details, HIST_CACHE_LINE))
 		data->dso = ends->data->dso;
-	if (asks(details, HIST_SYM_DATA) || asks(details, HIST_CACHE_LINE)) {
+	if (needs(details, HIST_SYM_DATA) || needs(details, HIST_CACHE_LINE)) {
 		data->symbol = ends->data->symbol;
 		data->ip = ends->data->ip;
 		data->address = ends->data->address;
 		data->level = data_level(ends->data, record->sample.cpumode);
 	}
-	if (asks(details, HIST_SYM_CODE)) {
+	if (needs(details, HIST_SYM_CODE)) {
 		code->symbol = ends->code->symbol;
 		code->ip = ends->code->ip;
 		code->address = ends->code->address;
@@ -422,26 +422,26 @@ int details_of_sample(struct details *details, const struct session_record *reco
 	struct hist_details found = {0};
 
 	diag_set(reterr, -ENOMEM, "out of memory");
-	if (asks(details, HIST_TIME))
+	if (needs(details, HIST_TIME))
 		found.time_ns = quantum ? time / quantum * quantum : time;
-	if (asks(details, HIST_SOCKET))
+	if (needs(details, HIST_SOCKET))
 		found.socket = socket_of(details, &record->sample);
-	if (asks(details, HIST_TRACE)) {
+	if (needs(details, HIST_TRACE)) {
 		found.trace = trace_of(details, record, reterr);
 		if (!found.trace)
 			return -EBADMSG;
 	}
-	if (asks(details, HIST_STATE))
+	if (needs(details, HIST_STATE))
 		found.state = "on CPU";
-	if (asks(details, HIST_WAKER))
+	if (needs(details, HIST_WAKER))
 		found.waker = "N/A";
-	if (asks(details, HIST_HOST)) {
+	if (needs(details, HIST_HOST)) {
 		found.host = host_of(details, record->sample.pid);
 		if (!found.host)
 			return -ENOMEM;
 	}
 	for (unsigned i = 0; i < HIST_FIELDS; i++) {
-		int err = asks(details, HIST_FIELD + i) ? add_field(details, record, i, &found, reterr) : 0;
+		int err = needs(details, HIST_FIELD + i) ? add_field(details, record, i, &found, reterr) : 0;
 		if (err)
 			return err;
 	}
@@ -459,8 +459,8 @@ const struct hist_details *details_of_host(struct details *details, const char *
 	struct hist_details found = {0};
 
 	buf_put_text(&text, host);
-	found.host = asks(details, HIST_HOST) ? keep_text(details, &text) : NULL;
-	return asks(details, HIST_HOST) && !found.host ? NULL : keep(details, &found);
+	found.host = needs(details, HIST_HOST) ? keep_text(details, &text) : NULL;
+	return needs(details, HIST_HOST) && !found.host ? NULL : keep(details, &found);
 }
 
 /* There are many callers in chains, of few lines. NULL: out of memory. */
@@ -482,7 +482,7 @@ const struct hist_details *details_of_caller(struct details *details, const stru
 					     const struct location *at)
 {
 	const bool numbers =
-		asks(details, HIST_ADDRESS) || asks(details, HIST_SYM_SIZE) || asks(details, HIST_DSO_SIZE);
+		needs(details, HIST_ADDRESS) || needs(details, HIST_SYM_SIZE) || needs(details, HIST_DSO_SIZE);
 	struct hist_details found = *callee;
 
 	add_place_numbers(details, at, &found);
@@ -524,9 +524,9 @@ const struct hist_details *details_of_wait(struct details *details, const struct
 {
 	struct hist_details found = *sample;
 
-	if (asks(details, HIST_STATE))
+	if (needs(details, HIST_STATE))
 		found.state = off_cpu_state_name(wait, ready);
-	if (asks(details, HIST_WAKER))
+	if (needs(details, HIST_WAKER))
 		found.waker = waker_text(details, wait);
-	return asks(details, HIST_WAKER) && !found.waker ? NULL : keep(details, &found);
+	return needs(details, HIST_WAKER) && !found.waker ? NULL : keep(details, &found);
 }

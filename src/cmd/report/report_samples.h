@@ -88,10 +88,10 @@ struct samples {
 	struct location *frames;  /* room for CHAIN_MOST_FRAMES, between two samples_take() */
 	struct cached_sample *cache;
 	struct callers callers;          /* for the key parent, and options->ignored */
-	struct details *details;         /* NULL: no key asks for any */
+	struct details *details;         /* NULL: no key needs any */
 	struct time_bins *times;         /* heap; NULL: not wanted */
 	struct wall *wall;               /* NULL: not wanted */
-	struct parallelism *parallelism; /* NULL: nothing asks for it */
+	struct parallelism *parallelism; /* NULL: nothing needs it */
 	uint32_t running;                /* parallelism_at() the sample that is taken */
 	uint64_t *rests;                 /* heap; by that: of periods, what is not counted as latency yet */
 	uint32_t rests_room;
@@ -124,7 +124,7 @@ int samples_add(struct samples *samples, const struct samples_row *row);
 /* A record that is no sample, in its turn. 0 or -ENOMEM. */
 int samples_observe(struct samples *samples, const struct session_record *record);
 
-/* Does anything in the options ask how many tasks ran? */
+/* Does anything in the options need the number of running tasks? */
 bool samples_want_parallelism(const struct samples_options *options);
 
 /*

@@ -133,13 +133,13 @@ static void make_chunk(struct script_workers *workers, struct sample_text *text,
 	workers->making->chunks[piece] = chunk;
 }
 
-/* A part of a round: the first part writes the round before. */
-static void do_part(void *ctx, unsigned worker, unsigned part)
+/* One task of a round: the first task writes the texts of the round before. */
+static void do_task(void *ctx, unsigned worker, unsigned task)
 {
 	struct script_workers *workers = ctx;
 
-	if (part)
-		make_chunk(workers, workers->texts[worker], part - 1);
+	if (task)
+		make_chunk(workers, workers->texts[worker], task - 1);
 	else
 		script_workers_flush(workers);
 }
@@ -186,7 +186,7 @@ static int run_round(struct script_workers *workers, struct input_records *recor
 	int result = 1;
 
 	workers->prefetcher = prefetcher;
-	prefetcher_share(prefetcher, do_part, workers, 1 + (unsigned)nr);
+	prefetcher_share(prefetcher, do_task, workers, 1 + (unsigned)nr);
 	/* In the others it is blocked. */
 	if (workers->options.out->err == -EPIPE)
 		raise(SIGPIPE);

@@ -117,7 +117,7 @@ static void change(struct sample_fields *fields, unsigned only, unsigned field, 
 		if ((only != ALL_KINDS && only != kind) || !kind_has(field, kind))
 			continue;
 		of->shown = how == '-' ? of->shown & ~FIELD_BIT(field) : of->shown | FIELD_BIT(field);
-		of->asked = how == '-' ? of->asked & ~FIELD_BIT(field) : of->asked | FIELD_BIT(field);
+		of->required = how == '-' ? of->required & ~FIELD_BIT(field) : of->required | FIELD_BIT(field);
 		of->removed = how == '-' ? of->removed | FIELD_BIT(field) : of->removed & ~FIELD_BIT(field);
 	}
 }
@@ -131,7 +131,7 @@ static void choose(struct sample_fields *fields, unsigned only, bool replace)
 		of->chosen = true;
 		of->silenced = false;
 		if (replace)
-			of->shown = of->asked = 0;
+			of->shown = of->required = 0;
 	}
 }
 
@@ -187,13 +187,13 @@ int sample_fields_complete(struct kind_fields *fields, const struct event_desc *
 		const struct sample_field_row *row = &sample_fields_table[field];
 		if (!(fields->shown >> field & 1) || !row->sample_type || event->attr.sample_type & row->sample_type)
 			continue;
-		if (fields->asked >> field & 1)
+		if (fields->required >> field & 1)
 			return diag_set(reterr, -EINVAL, "the samples of %s have no \"%s\": leave it out of -F",
 					event->name, row->name);
 		fields->shown &= ~FIELD_BIT(field);
 	}
 	if (fields->shown & FIELD_BIT(FIELD_SYMOFF) && !(fields->shown & FIELD_BIT(FIELD_SYM))) {
-		if (fields->asked & FIELD_BIT(FIELD_SYMOFF) || fields->removed & FIELD_BIT(FIELD_SYM))
+		if (fields->required & FIELD_BIT(FIELD_SYMOFF) || fields->removed & FIELD_BIT(FIELD_SYM))
 			return diag_set(reterr, -EINVAL, "\"symoff\" is shown behind \"sym\", which is not chosen");
 		fields->shown &= ~FIELD_BIT(FIELD_SYMOFF);
 	}
@@ -460,7 +460,7 @@ struct lookup *sample_text_lookup(struct sample_text *text)
 	return text->context.lookup;
 }
 
-static bool asks_for_places(const struct sample_filter *filter)
+static bool needs_place(const struct sample_filter *filter)
 {
 	return filter->comms || filter->pids || filter->tids || filter->dsos || filter->symbols;
 }
@@ -470,7 +470,7 @@ static bool is_shown(struct sample_text *text, const struct sample *sample, stru
 	const struct sample_filter *filter = text->options.filter;
 	struct location at;
 
-	if (!asks_for_places(filter))
+	if (!needs_place(filter))
 		return true;
 	lookup_set_time(text->context.lookup, sample);
 	lookup_resolve(text->context.lookup, task, sample->cpumode, sample->ip, &at);

@@ -23,11 +23,11 @@ struct task;
 
 /* Which fields -F chose for one kind of event. */
 struct kind_fields {
-	uint32_t shown;   /* FIELD_BIT()s */
-	uint32_t asked;   /* by name: samples without them are an error */
-	uint32_t removed; /* by name */
-	bool chosen;      /* -F named this kind, or was for all */
-	bool silenced;    /* "KIND:": there must be such events, and none of their fields is shown */
+	uint32_t shown;    /* FIELD_BIT()s */
+	uint32_t required; /* named with -F: samples without them are an error */
+	uint32_t removed;  /* by name */
+	bool chosen;       /* -F named this kind, or was for all */
+	bool silenced;     /* "KIND:": there must be such events, and none of their fields is shown */
 };
 
 struct sample_fields {
