@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* flame_store: a page of what a service did lately, out of the store of a fleet. Main thread. */
+/* flame_store: a page of the recent samples of a service, from the store of a fleet. Main thread. */
 #pragma once
 
 #include "cmd/input/store_input.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * join: what stands before and behind the records of a file that is made of one or several recordings:
- * their events and their features. Used by one thread.
+ * join: the events and features of a file that is made of one or several recordings. Used by one thread.
  */
 #pragma once
 

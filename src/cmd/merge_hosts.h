@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * merge_hosts: records of several machines in one file. What could be taken for that of another machine is moved: pids
- * (LAYOUT_PIDS_OF_HOST), CPUs, ids of events and cgroups, times (to the clock of the first machine, by the time of day
- * of both) and addresses in the kernel. A file has one kernel: that of the first machine; those of the others are
- * objects without names. One thread.
+ * merge_hosts: records of several machines in one file. Numbers that could be taken for those of another machine are
+ * shifted: pids (LAYOUT_PIDS_OF_HOST), CPUs, ids of events and cgroups, times (to the clock of the first machine, by
+ * the time of day of both) and addresses in the kernel. A file has one kernel: that of the first machine; those of the
+ * others are objects without names. One thread.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ void merge_hosts_fini(struct merge_hosts *hosts);
 void merge_hosts_put_idle(const struct merge_hosts *hosts, size_t trailer_bytes, struct buf *out);
 
 /*
- * Replaces `out` by the record as it is to be in the file; nothing: it is about its recording as a whole. 0; -ENOTSUP:
- * records of its type cannot be moved; -EBADMSG: it is damaged; -ENOMEM.
+ * Replaces the content of `out` by the record with shifted numbers; by nothing, when it describes its whole recording.
+ * 0; -ENOTSUP: records of its type cannot be moved; -EBADMSG: it is damaged; -ENOMEM.
  */
 int host_shift_record(const struct host_shift *shift, const struct session_record *record, struct buf *out);

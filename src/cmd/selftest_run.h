@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * selftest_run: the load, whose events are numbered on every CPU, one recording of it, and what became of each number.
+ * selftest_run: a load whose events are numbered on every CPU, one recording of it, and a check of each number.
  * Main thread.
  */
 #pragma once
@@ -35,7 +35,7 @@ struct selftest_result {
 	uint64_t generated, captured;
 	uint64_t lost;        /* by the LOST_SAMPLES records of the file */
 	uint64_t ledger_lost; /* by the ledger of the file */
-	uint64_t twice;       /* numbers that came more than once */
+	uint64_t twice;       /* numbers that were captured more than once */
 	uint64_t strange;     /* numbers that were not generated */
 	uint64_t cpu_ns;      /* of the recorder while events flowed */
 };

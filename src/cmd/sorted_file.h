@@ -33,7 +33,7 @@ int sorted_file_open(const char *path, const struct event_desc *events, size_t n
 		     struct diag *reterr);
 
 /*
- * Adds a record, which may go once the call is over. time_ns 0: it has none; a reader then gets it after all that was
+ * Adds a record, which is copied. time_ns 0: it has none; a reader then gets it after all that was
  * added before, and before all that follows. 0 or -errno.
  */
 int sorted_file_add(struct sorted_file *file, const struct perf_event_header *record, uint64_t time_ns);
@@ -45,7 +45,7 @@ int sorted_file_finish(struct sorted_file *file, const struct feature_set *featu
 int sorted_file_close(struct sorted_file *file);
 
 /*
- * Whether `path` can be the output of what reads `inputs`: it is no pipe, and neither it nor what is kept as PATH.old
- * is among them. Logs why not, as the command of that name. 0, -EINVAL or -ENOMEM.
+ * Can `path` be the output of a command that reads `inputs`? It must be no pipe, and neither it nor PATH.old may be one
+ * of them. Logs why not, with the name of the command. 0, -EINVAL or -ENOMEM.
  */
 int sorted_file_check_path(const char *command, const char *path, char *const inputs[], size_t nr_inputs);

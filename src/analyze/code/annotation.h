@@ -13,7 +13,7 @@ struct source_file;
 
 enum { ANNOTATION_SOURCE = UINT32_MAX /* a line of the source, no instruction */ };
 
-/* As they are shown: an instruction, or the line of the source before the instructions that were made of it. */
+/* One line as it is shown: an instruction, or a source line in front of the instructions compiled from it. */
 struct annotation_line {
 	uint32_t instruction; /* index; ANNOTATION_SOURCE: none */
 	uint32_t source_line;
@@ -37,12 +37,12 @@ struct annotation_options {
 	struct debug_info *debug_info; /* NULL: no source lines */
 };
 
-/* Of a place with a symbol. *ret: annotation_fini(). Errors of code_read(). */
+/* The code of the function of a place, which must have a symbol. *ret: annotation_fini(). Errors of code_read(). */
 int annotation_make(const struct hist_place *place, const struct annotation_options *options, struct annotation *ret,
 		    struct diag *reterr);
 void annotation_fini(struct annotation *annotation);
 
-/* Samples at that address of the object; those outside of the function are not counted. */
+/* Adds samples at that address of the object; an address outside of the function is ignored. */
 void annotation_add(struct annotation *annotation, const struct dso *dso, uint64_t address,
 		    const struct hist_amount *amount);
 
@@ -50,4 +50,4 @@ void annotation_add(struct annotation *annotation, const struct dso *dso, uint64
 const char *source_file_name(const struct source_file *file);
 const char *source_file_path(const struct source_file *file); /* "/src/main.c" */
 const char *source_file_line(const struct source_file *file, uint32_t line, size_t *ret_len);
-bool source_file_is_newer(const struct source_file *file); /* than the object: its lines may be others */
+bool source_file_is_newer(const struct source_file *file); /* than the object: its lines may have changed */

@@ -19,8 +19,8 @@ enum { CODE_MAX_BYTES = 1 << 20 /* of one function */ };
 
 struct code_instruction {
 	uint64_t address; /* inside the object, as in struct location */
-	uint64_t shown;   /* as a linker or debugger gives it */
-	uint64_t target;  /* inside the object, of a jump or call to a fixed place; 0: none */
+	uint64_t shown;   /* as linkers and debuggers print it */
+	uint64_t target;  /* inside the object, of a jump or call with a fixed target; 0: none */
 	char *text;       /* heap; "mov    %rsp,%rbp" */
 	bool jump, call;
 };
@@ -38,7 +38,7 @@ struct code_options {
 	int kernel_fd; /* /proc/kcore; borrowed; -1: it cannot be read */
 };
 
-/* *ret: code_fini(). -ENOENT, -ENOTSUP, -EACCES and why: it cannot be had. */
+/* *ret: code_fini(). -ENOENT, -ENOTSUP, -EACCES and why: the code cannot be read. */
 int code_read(const struct dso *dso, const struct symbol *symbol, const struct code_options *options, struct code *ret,
 	      struct diag *reterr);
 void code_fini(struct code *code);

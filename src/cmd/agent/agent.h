@@ -10,7 +10,7 @@
 
 enum { AGENT_TRIGGERS_MAX = 8 };
 
-/* --on-trigger: when the last seconds are to be kept. */
+/* --on-trigger: when a snapshot of the last seconds is written. */
 enum trigger_kind { TRIGGER_LOAD, TRIGGER_PRESSURE, TRIGGER_EVENT, TRIGGER_EXIT };
 
 struct trigger_spec {
@@ -50,9 +50,9 @@ struct agent_options {
 /* Records and delivers until a signal ends it. The exit status. */
 int agent_run(const struct agent_options *options);
 
-/* ---- deliver.c: one piece to where it goes, in a process of its own. */
+/* ---- deliver.c: delivers one piece, in a process of its own. */
 
-/* What it says in shared memory. */
+/* What the process returns, in shared memory. */
 struct delivery_result {
 	int err; /* as send_recording() */
 	struct feed_counts counts;
@@ -68,7 +68,7 @@ struct delivery {
 /* Runs in the child: the exit status. */
 int delivery_run(void *delivery);
 
-/* What is in a finished file. 0, or -errno and why. */
+/* How many samples a finished file has, and how many were lost. 0, or -errno and why. */
 int delivery_count(const char *path, uint64_t *ret_samples, uint64_t *ret_lost, struct diag *reterr);
 
 /* ---- keep.c */
@@ -87,8 +87,8 @@ struct agent_sum {
 
 struct agent_status {
 	uint64_t since_s;                                       /* since 1970 */
-	struct agent_sum recorded, delivered, dropped, refused; /* pieces that were left by an earlier run: recorded */
-	uint64_t nr_empty; /* of the delivered pieces, those without samples: of them nothing is posted */
+	struct agent_sum recorded, delivered, dropped, refused; /* `recorded`: also pieces left by an earlier run */
+	uint64_t nr_empty; /* of the delivered pieces, those without samples: nothing is posted for them */
 	uint64_t waiting_pieces, waiting_samples, waiting_bytes;
 	uint64_t nr_restarts; /* of the recorder */
 	uint64_t nr_snapshots;
@@ -112,5 +112,5 @@ struct trigger {
 /* A word of --on-trigger. 0, or -EINVAL and why. */
 int trigger_parse(const char *text, struct trigger_spec *ret, struct diag *reterr);
 
-/* Load and pressure: whether it has risen over its limit since it was asked last. */
+/* Of load and pressure: has the value risen above its limit since the last call? */
 bool trigger_check(struct trigger *trigger);

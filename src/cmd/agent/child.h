@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * child: a process that is forked to do one thing with code of this program, and ends. What it says on standard error
- * is kept for the one who started it. One owner, one thread.
+ * child: a process that is forked to run one function of this program. Its standard error is kept for the process that
+ * started it. One owner, one thread.
  */
 #pragma once
 
@@ -21,12 +21,12 @@ struct child {
 /* `run` returns its exit status. Signals are as at the start of a program; SIGINT is left to the parent. */
 int child_start(struct child *child, int (*run)(void *ctx), void *ctx, struct diag *reterr);
 
-/* Whether it has ended since. Then *ret_status is as of waitpid(2), and child_message() may be called once more. */
+/* Has it ended? Then *ret_status is as of waitpid(2), and child_message() must be called, once. */
 bool child_reap(struct child *child, int *ret_status);
 
 enum { CHILD_MESSAGE_BYTES = 512 };
 
-/* The last line that it said, without the name of the program; "" if none. Ends what child_reap() left. */
+/* The last line of its standard error, without the name of the program; "": none. Closes message_fd. */
 void child_message(struct child *child, char message[CHILD_MESSAGE_BYTES]);
 
 /* Sends a signal, if it runs. */

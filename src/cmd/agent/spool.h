@@ -31,11 +31,11 @@ struct spool {
 int spool_open(struct spool *spool, const char *directory, struct diag *reterr);
 void spool_fini(struct spool *spool);
 
-/* Moves a finished file of the same file system in; its samples and lost are known. 0, or -errno and why. */
+/* Moves a finished file of the same file system in; piece.samples and piece.lost are set. 0, or -errno and why. */
 int spool_take(struct spool *spool, const char *path, struct piece piece, struct diag *reterr);
 
 /* The path of a piece, on the heap. NULL: out of memory. */
 char *spool_path(const struct spool *spool, const struct piece *piece);
 
-/* Forgets a piece by its index, 0 the oldest, whose file is gone or is now removed. */
+/* Removes the piece of that index (0: the oldest), and its file if that is still there. */
 void spool_remove(struct spool *spool, size_t at);

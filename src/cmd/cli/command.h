@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * command: the table behind `millrace COMMAND`, and how a command gets its options: from the command line, then from
- * the configuration file. Main thread.
+ * command: the table of commands, and how a command gets its options: from the command line, then from the
+ * configuration file. Main thread.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ extern const struct command *const commands[]; /* ends with NULL */
 /* The command of that name, or NULL. */
 const struct command *command_find(const char *name);
 
-/* Says that there is no such command (or option before the command), and the nearest one. Returns COMMAND_USAGE. */
+/* Prints that there is no such command (or option before it), and the nearest name. Returns COMMAND_USAGE. */
 int command_unknown(const char *name);
 
 void command_print_help(FILE *to); /* the list of commands */

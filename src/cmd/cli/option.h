@@ -51,8 +51,9 @@ int option_set_u64(const struct option *, const char *arg, bool negated, void *u
 int option_set_separator(const struct option *, const char *arg, bool negated, void *char_value, struct diag *);
 
 /*
- * Setters of perf's options that are not there. Refused: -EINVAL and the help text, which says what to use instead; the
- * opposite is taken, for it is so. Accepted: nothing is done, for the help text says that it is so already.
+ * Setters of options of perf that millrace does not have. option_refuse: -EINVAL and the help text, which says what to
+ * use instead; the opposite is accepted, because it is what happens anyway. option_accept: does nothing; the help text
+ * says why that is enough.
  */
 int option_refuse(const struct option *, const char *arg, bool negated, void *value, struct diag *);
 int option_accept(const struct option *, const char *arg, bool negated, void *value, struct diag *);

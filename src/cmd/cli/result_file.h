@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result_file: a file that is complete before it gets its name, in place of what had it. "-" is standard output; a
- * device or a pipe is written to as it is. One owner, one thread.
+ * result_file: a file that gets its name when it is complete, and then replaces an older one. "-" is standard output; a
+ * device or a pipe is written to directly. One owner, one thread.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct result_file {
 	char *temporary_path;                      /* heap */
 };
 
-/* What may have the name: anything that bytes go into; or only a file, for what is not written in order. */
+/* What the name may be of: anything that can be written to; or only a file, for formats that seek. */
 enum result_file_kind { RESULT_STREAM, RESULT_REGULAR };
 
 /* 0, or -errno and why. Nothing of another user is followed: record/output/file_place.h. */

@@ -27,9 +27,9 @@ struct pager_options {
 
 /*
  * When standard output is a terminal, and neither the options nor the environment (PERF_PAGER, then PAGER: empty or
- * "cat") speak against it, standard output becomes a pipe to a pager, which starts when there is something to show.
- * From then on a signal that ends the process ends it when the pager has ended, and the end of the pager ends it with
- * success. Without a pager, or when none can be started, nothing happens.
+ * "cat") forbid it, standard output becomes a pipe to a pager, which starts when there is something to show. From then
+ * on a signal ends this process only after the pager has ended; when the pager ends first, this process ends with exit
+ * status 0. Without a pager, or when none can be started, nothing happens.
  */
 void pager_open(const struct pager_options *options);
 
@@ -39,7 +39,7 @@ bool pager_terminal(void);
 /* Ends the output and waits until the pager has ended. Async-signal-safe. */
 void pager_close(void);
 
-/* Writes out what standard output holds. 0, or -errno when that or an earlier write failed, which is said once. */
+/* Flushes standard output. 0, or -errno when that or an earlier write failed, which is printed once. */
 int standard_output_flush(void);
 
 enum colour_when { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER };

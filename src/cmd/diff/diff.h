@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* diff: entries of several recordings by their names, and the table of what they differ in. One thread. */
+/* diff: joins entries of several recordings by their names, and prints the table of their differences. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,10 +37,10 @@ struct diff_files {
 	unsigned nr;
 };
 
-/* The samples of that event; NULL: the file has none. As in perf cpu-clock and cpu-clock:u are one. */
+/* The samples of that event; NULL: the file has none. As in perf, cpu-clock and cpu-clock:u count as one. */
 const struct event_samples *diff_find_event(const struct reading *reading, const struct event_desc *wanted);
 
-/* What one file has at a place; `has` false: nothing. */
+/* What one file has for a row; `has` false: nothing. */
 struct diff_cell {
 	uint64_t period;
 	bool has;
@@ -49,7 +49,7 @@ struct diff_cell {
 struct diff_row {
 	struct hist_place place; /* of the first file that has it */
 	unsigned file;           /* that one */
-	const char *text;        /* that tells places apart, and is sorted by last */
+	const char *text;        /* identifies the place, and is the last sort key */
 	struct diff_cell *cells; /* by file */
 };
 

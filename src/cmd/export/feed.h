@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* feed: a recording, read once, into an exporter. One thread. */
+/* feed: reads a recording once and gives its samples to an exporter. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,15 +31,15 @@ struct feed_counts {
 };
 
 /*
- * Everything into a new exporter, which is closed but not freed: *ret, to be freed by export_free(); NULL after a
- * failure that came before. 0, or -errno: the reason is printed. A recording that is damaged is exported up to there.
+ * Feeds a new exporter and closes it: *ret, to be freed by export_free(); NULL when it could not be made. 0, or -errno:
+ * the reason is printed. A damaged recording is exported up to the damage.
  */
 int feed_recording(const struct feed_options *options, const struct export_format *format,
 		   const struct export_target *target, struct exporter **ret, struct feed_counts *ret_counts);
 
 /*
- * The same into a file, which replaces what has its name when it is complete. flags: FEED_KEEP_DAMAGED: also what a
- * damaged recording has. 0, or -errno: the reason is printed.
+ * The same into a file, which replaces an older one when it is complete. FEED_KEEP_DAMAGED: the file is kept also when
+ * the recording is damaged. 0, or -errno: the reason is printed.
  */
 struct feed_result {
 	struct feed_counts counts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* send: a recording to a server: rows to ClickHouse, or a profile to what takes one by HTTP POST. One thread. */
+/* send: sends a recording to a server: rows to ClickHouse, or a profile by HTTP POST. One thread. */
 #pragma once
 
 #include "cmd/export/feed.h"
@@ -10,11 +10,11 @@ struct send_options {
 	const struct export_format *format; /* of what is posted: one that can go into a pipe; NULL with ClickHouse */
 };
 
-/* Whether the two fit together, and this build has them. 0, or -EINVAL and why. */
+/* Do URL and format fit together, and does this build have them? 0, or -EINVAL and why. */
 int send_check(const struct send_options *options, struct diag *reterr);
 
 /*
- * 0, or -errno: the reason is printed. -EIO: the server does not answer, or cannot now; -EINVAL: it refuses the
- * content; -EBADMSG: the recording is damaged. Nothing is posted of a recording without samples.
+ * 0, or -errno: the reason is printed. -EIO: the server does not answer, or is overloaded; -EINVAL: it refuses the
+ * content; -EBADMSG: the recording is damaged. Nothing is sent for a recording without samples.
  */
 int send_recording(const struct feed_options *feed, const struct send_options *options, struct feed_counts *ret_counts);

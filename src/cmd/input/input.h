@@ -110,11 +110,13 @@ struct input_losses {
 	uint64_t lost_chunks;
 	uint64_t lost_samples; /* by LOST_SAMPLES */
 	uint64_t aux_bytes;    /* of AUXTRACE: not decoded */
-	uint64_t gap_records;  /* all that tell that samples are missing: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE */
+	uint64_t gap_records;  /* records of missing samples: LOST, LOST_SAMPLES, THROTTLE, UNTHROTTLE */
 };
 void input_count_losses(struct input_losses *losses, const struct session_record *record);
 
-/* The first of the notes below a text, which is written out before: the two may go to one place, and lines stay whole.
+/*
+ * Notes what was lost; to be called before the other notes. Flushes standard output first: notes may go to the same
+ * file, and lines must stay whole.
  */
 void input_report_losses(const struct input_losses *losses);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* loss_data: all that a recording says about its losses, put together. Owned by report --loss. */
+/* loss_data: all that a recording says about its losses, in one struct. One owner, one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -54,8 +54,8 @@ int loss_data_read(struct session *session, struct loss_data *ret, struct diag *
 void loss_data_fini(struct loss_data *data);
 
 /*
- * The same of a file whose session was opened in the order of time: it is read once more. Nothing of a pipe, and of
- * what cannot be read again.
+ * The same for a file whose session was opened in the order of time: the file is read a second time. *ret stays empty
+ * for a pipe, and for a file that cannot be read again.
  */
 void loss_data_read_again(struct session *session, const char *path, struct loss_data *ret);
 

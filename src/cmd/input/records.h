@@ -14,7 +14,7 @@
 struct diag;
 struct sample_filter;
 
-/* The records of a session one by one; those of a file are found ahead by a thread of their own. Zeroed: closed. */
+/* The records of a session, one by one; a thread of its own reads those of a file ahead. Zeroed: closed. */
 struct input_records {
 	struct session *session;       /* borrowed */
 	struct prefetcher *prefetcher; /* NULL: a pipe, which may have no records for a long time */
@@ -28,7 +28,7 @@ struct input_records {
 	struct session_record record;
 };
 
-/* Shown while the session is read; steps: the offset of each record. Of a directory only their number is known. */
+/* Starts the progress line of a session that is read, by the offset of its records; for a directory by their number. */
 void input_progress_start(struct progress *progress, const struct session *session, const char *what);
 
 /* `nr_workers`: see prefetcher_start(). 0 or -errno: no thread could be started. */
@@ -50,5 +50,5 @@ int input_records_next(struct input_records *records, const struct session_recor
 size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret);
 /* All samples of those chunks are used: for the progress. Before prefetcher_span_end(). */
 void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr);
-/* Before the session is closed, and before its position is asked for. */
+/* To be called before the session is closed, and before its position is read. */
 void input_records_close(struct input_records *records);

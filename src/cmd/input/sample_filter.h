@@ -18,10 +18,11 @@ struct sample_filter {
 	/* Comma-separated lists as given; NULL: all. */
 	const char *comms, *dsos, *symbols, *pids, *tids, *cpus;
 	const char *symbol_part; /* a part of the function's name */
-	/* Names of events: samples from one of the first on, up to one of the second. NULL: from the beginning; all. */
+	/* Names of events: samples are taken from a sample of on_event (NULL: the first) up to one of off_event (NULL:
+	 * the last). */
 	const char *on_event, *off_event;
-	bool shows_switches;   /* those samples, too */
-	struct cpuset cpu_set; /* of `cpus`, once settled */
+	bool shows_switches;   /* also the samples of these two events */
+	struct cpuset cpu_set; /* of `cpus`, after sample_filter_complete() */
 };
 
 /*
@@ -100,7 +101,7 @@ static inline bool sample_filter_has_cpu(const struct sample_filter *filter, uns
 	return !filter->cpus || cpuset_has(&filter->cpu_set, cpu);
 }
 
-/* false: each sample of the CPUs is shown, whatever it is about. */
+/* Is there a filter besides the CPUs? false: all samples of those are shown. */
 static inline bool sample_filter_is_set(const struct sample_filter *filter)
 {
 	return filter->comms || filter->dsos || filter->symbols || filter->pids || filter->tids || filter->symbol_part;
@@ -117,7 +118,7 @@ struct sample_subject {
 	const struct symbol *symbol; /* NULL: unknown */
 };
 
-/* Is it one that is shown? CPUs and symbol_part are not asked for. */
+/* Are samples about this shown? CPUs and symbol_part are not checked. */
 bool sample_filter_shows(const struct sample_filter *filter, const struct sample_subject *subject);
 
 /* Is it an entry that symbol_part shows? The callers of a sample are entries of their own. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample_key: what samples of the same thread, code and call chain have in common, as 128 bits: so that it is looked up
- * once. Samples with a copy of the stack, and code that changes without a record, have nothing to compare.
+ * sample_key: 128 bits that are equal for samples of the same thread, code and call chain, so that these are looked up
+ * once. Samples with a copy of the stack, and code that changes without a record, have no key.
  */
 #pragma once
 

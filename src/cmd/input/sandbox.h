@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sandbox: what a command that reads recordings and the objects they name (ELF, DWARF, maps of JIT code: all may be
- * hostile) gives up before it parses the first byte of them. Should a parser be made to run foreign code, that code
- * can start no program, open no socket and write no file but the output.
+ * hostile) gives up before it parses the first byte of them. If hostile input makes a parser run foreign code, that
+ * code can start no program, open no socket and write no file but the output.
  *
  * Uses landlock(7) (Linux 5.13) and seccomp(2), by libseccomp. What the kernel does not have is left out: -v says so.
  */
@@ -14,9 +14,9 @@ enum sandbox_flags {
 };
 
 /*
- * For the whole process, for ever: called on the main thread before it starts others, and behind pager_open(), whose
- * process is not concerned. Files can be made, written, renamed and removed in the directory of `output` (a path as the
- * user gave it; NULL: none) and, when it is a link, in that of its target; everywhere else they can only be read.
- * Threads that were started before keep what they may.
+ * Restricts the whole process until it ends. To be called on the main thread before it starts others, and after
+ * pager_open(): the pager is not restricted. Files can be made, written, renamed and removed in the directory of
+ * `output` (a path as the user gave it; NULL: none) and, when it is a link, in that of its target; everywhere else they
+ * can only be read. Threads that were started before are not restricted.
  */
 void sandbox_enter(const char *output, enum sandbox_flags flags);

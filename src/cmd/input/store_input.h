@@ -11,11 +11,11 @@
 struct option;
 
 struct store_input {
-	struct store_options store; /* its service is what is asked for; url NULL: a recording is read instead */
+	struct store_options store; /* with the service that is shown; url NULL: a recording is read instead */
 	uint64_t since_ns;
 };
 
-/* For --since and other spans of time. */
+/* Setter of --since and other durations. */
 int store_input_set_time(const struct option *, const char *arg, bool negated, void *uint64_ns, struct diag *);
 
 /* Their rows in the table of a command whose struct `type` has a struct store_input `field`. */

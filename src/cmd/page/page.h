@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page: recordings as one page of HTML that needs nothing else: a flame graph, when the samples were taken, and what a
- * report adds to it. The page holds the call chains as one tree of names, with the samples of each event and thread in
+ * page: recordings as one page of HTML without other files: a flame graph, a timeline of the samples, and what a report
+ * adds to them. The page holds the call chains as one tree of names, with the samples of each event and thread in
  * each interval of time, so that it can count again what a viewer selects. One thread.
  */
 #pragma once
@@ -27,7 +27,7 @@ struct page_file {
 	uint64_t lost; /* samples */
 };
 
-/* What an event tells: where the CPUs were, or how long tasks were off them, in nanoseconds. */
+/* What the samples of an event are about: code on the CPUs, or times of tasks off the CPU, in nanoseconds. */
 enum page_role { PAGE_OTHER, PAGE_ON_CPU, PAGE_OFF_CPU };
 
 /* The samples of one event of one file. */
@@ -35,7 +35,7 @@ struct page_series {
 	const char *name;
 	uint32_t file;
 	int32_t baseline;    /* the series it is compared with; -1: none */
-	enum page_role role; /* at most one of each in a file but PAGE_OTHER */
+	enum page_role role; /* in a file at most one each of PAGE_ON_CPU and PAGE_OFF_CPU */
 	double unit_ns;      /* of PAGE_ON_CPU: a period of 1 stands for so much time on the CPU */
 };
 

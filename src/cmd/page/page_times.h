@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_times: the samples of a recording, those of one event and one cell of its tally put together within an interval
- * of time. The intervals become longer as the recording does, so that what this takes does not grow with its samples.
+ * page_times: the samples of a recording over time: those of one event, cell of its tally and interval are one sum. The
+ * intervals become longer as the recording does, so that the memory does not grow with the number of samples.
  * One owner, one thread.
  */
 #pragma once

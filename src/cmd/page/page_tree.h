@@ -27,7 +27,7 @@ enum page_kind {
 	PAGE_KINDS,
 };
 
-/* What stands at the base of the graph. */
+/* The lowest level of the graph. */
 enum page_base {
 	PAGE_BASE_AUTO /* commands, if there is more than one */,
 	PAGE_BASE_NONE,
@@ -52,7 +52,7 @@ struct page_thread {
 	uint64_t nr; /* samples */
 };
 
-/* What a thread had in a node itself in an interval. */
+/* Samples of a thread in a node, without its children, in one interval. */
 struct page_weight {
 	uint32_t series, thread, node, bin;
 	uint64_t period, nr;
@@ -89,14 +89,14 @@ struct page_recording {
 	const struct page_waits *waits; /* of one recording at most; NULL: none */
 };
 
-/* What a browser still opens at once. */
+/* As many as a browser can show without a long delay. */
 enum { PAGE_MOST_NODES = 1500000, PAGE_MOST_THREADS = 200 };
 
 struct page_limits {
 	uint32_t nodes, threads;
 };
 
-/* The base is to be set before the first, and not AUTO. 0 or -ENOMEM; page_tree_fini() in any case. */
+/* Adds a recording; tree->base must be set before, and not to AUTO. 0 or -ENOMEM; page_tree_fini() in any case. */
 int page_tree_add(struct page_tree *tree, const struct page_recording *recording);
 
 /* Samples by name, as a store has them. */
@@ -110,9 +110,9 @@ struct page_row {
 	uint64_t period, nr;
 };
 
-/* Likewise, in place of page_tree_add(). */
+/* Adds a row of a store, instead of page_tree_add(). The same errors. */
 int page_tree_add_row(struct page_tree *tree, const struct page_row *row);
 
-/* After the last: nodes in the order in which they are drawn, within the limits. 0 or -ENOMEM. */
+/* After the last one: sorts the nodes as they are drawn, and cuts off what exceeds the limits. 0 or -ENOMEM. */
 int page_tree_finish(struct page_tree *tree, const struct page_limits *limits);
 void page_tree_fini(struct page_tree *tree);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_waits: when the threads of a recording were off the CPU, for the timeline of a page. Of a recording with very
- * many of these times, short ones of a thread that follow each other are put together, so that what this takes does not
- * grow with them. One owner, one thread.
+ * page_waits: when the threads of a recording were off the CPU, for the timeline of a page. Where a recording has
+ * very many of these times, consecutive short ones of a thread are joined, so that the memory does not grow with
+ * their number. One owner, one thread.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct sample;
 
 enum { PAGE_WAITS_MAX = 200000 };
 
-/* One time off the CPU, or several with what is between them. */
+/* One time off the CPU, or several that were joined, with the time between them. */
 struct page_wait {
 	uint64_t from_ns, to_ns;
 	uint64_t off_ns, ready_ns; /* sums: off the CPU, and of it the parts in which the thread could have run */

@@ -75,13 +75,13 @@ struct record_options {
 extern const struct option record_option_table[];
 
 /*
- * How many threads drain the rings, into what, and which writer stores it. Pure. Fills in threads, directory,
- * thread_spec, cpus_per_thread and writer of a recording whose target and compression_level are known, and its output
- * where the writer is null.
+ * Chooses how many threads drain the rings, into which output, and which writer stores it. Pure. Sets threads,
+ * directory, thread_spec, cpus_per_thread and writer of a recording whose target and compression_level are known, and
+ * its output where the writer is null.
  */
 enum drain_facts {
 	DRAIN_INTO_PIPE = 1,     /* the output is one */
-	DRAIN_IN_FAIR_SHARE = 2, /* real-time priority is not allowed */
+	DRAIN_IN_FAIR_SHARE = 2, /* the recorder may not have real-time priority */
 };
 void drain_choose(const struct record_options *options, enum drain_facts facts, struct recording_options *recording);
 
@@ -95,12 +95,12 @@ void record_summary_print(const struct recording_result *result);
  */
 struct bundle_result {
 	size_t nr_kept, nr_missed; /* objects */
-	char missed[256];          /* the name of one of those that were missed */
+	char missed[256];          /* the name of one of the missed objects */
 };
 
 /*
  * Makes `path`.bundle, or adds to it, from the build-ids in the recording at `path`, which is complete. Objects that
- * are not there any more, or have changed since, are missed. 0 or -errno.
+ * were removed or have changed since are missed. 0 or -errno.
  */
 int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr);
 

@@ -33,7 +33,7 @@ struct column_choice {
 	bool levels, sample_counts, periods, latency, wall;
 	bool parent;    /* the key parent is there, last, whatever the words say */
 	bool raw_trace; /* fields of tracepoints by their types */
-	/* Before column_choice_fit() the column HIST_FIELD + i is the word i, and then the field i. "": no more. */
+	/* Before column_choice_fit() the column HIST_FIELD + i is the word i, after it the field i. "": the end. */
 	char field_words[HIST_FIELDS][FIELD_WORD_MAX];
 	struct trace_field trace_fields[HIST_FIELDS];
 };
@@ -45,13 +45,14 @@ int column_choice_set_fields(const struct option *option, const char *arg, bool 
 			     struct diag *reterr);
 
 /*
- * What a recording changes: words that are no keys become fields of its tracepoints; without -s and -F it is sorted by
- * default_sort (NULL: by what the mode asks). Once. -EINVAL: a word is no field of it, or is about another mode.
+ * Adapts the choice to a recording: words that are no keys become fields of its tracepoints; without -s and -F it is
+ * sorted by default_sort (NULL: the default of the mode). Once. -EINVAL: a word is no field of it, or is about another
+ * mode.
  */
 int column_choice_fit(struct column_choice *choice, const char *default_sort, const struct session *session,
 		      struct diag *reterr);
 
-/* The columns from left to right; children: callers are counted. */
+/* The columns from left to right. children: samples are also counted for callers. */
 void column_choice_shown(const struct column_choice *choice, bool children, struct column_list *ret);
 
 /* The levels of a tree of the keys that are sorted by, at most HIST_KEYS of them. Returns how many. */
@@ -60,7 +61,7 @@ unsigned column_choice_levels(const struct column_choice *choice, struct hierarc
 /* The options for hist_new(): keys and order. */
 void column_choice_apply(const struct column_choice *choice, struct hist_options *ret);
 
-/* Was a sort order given, and no columns, whose first key is this one? */
+/* Was -s given, and not -F, with this key first? */
 bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column);
 
 /* What is sorted by, in words: those of -s, or the default. */

@@ -144,18 +144,19 @@ void report_options_init(struct report_options *options);
 void report_options_complete(struct report_options *options);
 
 /*
- * What a recording changes, as perf does: one of nothing but tracepoints is sorted by their fields, of one with
- * branches those are counted. Completes again. -EINVAL: what is asked for is not in it, or not counted.
+ * Adapts the options to a recording, as perf does: one that has only tracepoints is sorted by their fields; of one with
+ * branches, the branches are counted. Then calls report_options_complete(). -EINVAL: the recording lacks what an option
+ * needs, or options contradict each other.
  */
 int report_options_fit(struct report_options *options, const struct session *session, struct diag *reterr);
 
 /*
- * The same for the rows of a store, which have command, object, function and host of samples, and no more. -EINVAL:
- * what is asked for is not in it.
+ * The same for the rows of a store, which have only command, object, function and host of samples. -EINVAL: the store
+ * lacks what an option needs.
  */
 int report_options_fit_store(struct report_options *options, struct diag *reterr);
 
-/* What would give names to the samples that have none; the most samples first. */
+/* What the user can do to get names for samples that have none; the most samples first. */
 enum { HINTS_SHOWN = 3, HINTS_MAX = 16 /* with -v */ };
 struct hint {
 	const struct dso *dso; /* NULL: no map */
@@ -172,7 +173,7 @@ int hints_make(const struct samples *samples, struct hint_list *ret);
 void hints_print(const struct hint_list *list); /* to standard error, unless -q */
 void hints_fini(struct hint_list *list);
 
-/* What one table is about: events that follow each other. */
+/* The events of one table: they follow each other. */
 struct report_group {
 	size_t first, nr;
 	const char *name; /* of a group that has one; NULL: none */
@@ -190,13 +191,13 @@ void report_group_put_name(const struct report_group *group, const struct event_
  * recording that is to be shown; heap; NULL: none. */
 int report_view_run(struct report_options *options, struct session **session, char **ret_path, struct diag *reterr);
 
-/* What only root may open, before the sandbox takes that away. */
+/* Opens what only root may open; to be called before the sandbox forbids it. */
 void report_view_prepare(struct report_options *options, bool view);
 
-/* Is the view wanted? Forced but impossible: -ENOTSUP and why. 1, 0. */
+/* 1: show the view; 0: print text; -ENOTSUP and why: --tui was given, but there can be no view. */
 int report_view_wanted(const struct report_options *options, struct diag *reterr);
 
-/* Of what does not tell: a store. */
+/* For lost_samples: the number is not known, as for a store. */
 #define LOST_UNKNOWN UINT64_MAX
 
 /* The tables of a report: one for each event, or for each group of events. */
@@ -208,7 +209,7 @@ struct report_tables {
 	struct hint_list *hints; /* filled in; hints_fini() in any case */
 };
 
-/* 0, or -errno and why; -EINVAL: the recording lacks what was asked for. The caller looks at the errors of `to`. */
+/* 0, or -errno and why; -EINVAL: the recording lacks what an option needs. Errors of `to` are left to the caller. */
 int report_tables_print(const struct report_tables *tables, FILE *to, struct diag *reterr);
 
 /* The same tables as JSON; the schema is in millrace-report(1). */

@@ -41,12 +41,12 @@ struct reading {
 	bool begun;
 };
 
-/* Until one record fails, the end, or `stop`. What was read before an error is there all the same. 0 or -errno. */
+/* Reads up to the end, an error, or `stop`. What was read before an error can be used. 0 or -errno. */
 int reading_run(struct reading *reading, const struct samples_options *samples, const struct symbol_options *symbols,
 		struct diag *reterr);
 
 /*
- * What a store has, in place of a session, which is made: of the events that there are. The options ask for no more
+ * Reads a store instead of a session, and makes a session that has the events of the store. The options ask for no more
  * than the keys comm, dso, symbol and host. `reading` is zeroed. 0 or -errno.
  */
 int reading_run_store(struct reading *reading, const struct samples_options *samples, const struct store_input *from,

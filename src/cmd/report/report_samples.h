@@ -144,7 +144,7 @@ struct count_options samples_count_options(const struct samples *samples);
 int samples_count(struct samples *samples);
 
 /*
- * Then: an empty histogram for an event without samples, which has a member of a group that had some behind it. 0 or
- * -ENOMEM.
+ * After samples_count(): an empty histogram for an event without samples that leads a group whose members have some. 0
+ * or -ENOMEM.
  */
 int samples_make_hist(struct samples *samples, size_t event, struct hist **ret);

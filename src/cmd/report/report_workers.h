@@ -27,8 +27,8 @@ struct report_run {
 	size_t nr;
 };
 
-/* samples_take() for all samples of a run: how many there were. As samples_take() when it fails. */
+/* samples_take() for all samples of a run. Returns their number, or the error of samples_take(). */
 int64_t report_workers_take(struct report_workers *workers, struct prefetcher *prefetcher, struct report_run run);
 
-/* Adds what was counted to the tallies: before anything is read of those, and samples_count(). NULL is fine. */
+/* Adds the counts to the tallies: to be called before these are read, and before samples_count(). NULL is fine. */
 void report_workers_join(struct report_workers *workers);

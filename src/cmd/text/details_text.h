@@ -17,12 +17,12 @@ bool details_text_has(enum hist_column key);
 const char *details_text_title(enum hist_column key);
 
 /*
- * How wide the column is for a row, beside what its title takes. unknown_object: what perf makes the columns of objects
- * wide where one is unknown; 0: nothing, as they have a width of their own.
+ * The width of the text of a row in the column. unknown_object: the width that perf gives to columns of objects where
+ * one is unknown; 0: columns with a fixed width.
  */
 size_t details_text_width(enum hist_column key, const struct hist_details *details, size_t unknown_object);
 
-/* Returns the columns taken. `width` as measured, or as asked for; 0: as wide as the text. */
+/* Returns the columns taken. `width`: of the column; 0: as wide as the text. */
 int details_text_print(FILE *to, enum hist_column key, const struct hist_place *place, int width);
 
 /* "4K", "2M", "N/A"; one of a unit is printed in the smaller unit. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * header_text: what a report says on top about file, machine and events; spelled as by perf report
- * --header.
+ * header_text: the lines on top of a report about file, machine and events, in the words of perf report --header.
  */
 #pragma once
 
@@ -31,8 +30,8 @@ struct header_options {
 	}
 
 /*
- * Prints the block of "# …" lines. full: also the long parts (-I); else a line says that they are there. Of
- * a pipe the features are printed that were read so far: call it when the first record that is no header
- * was met. A section that is damaged is named and not shown; the others are.
+ * Prints the block of "# …" lines. full: also the long parts (-I); else a line says that they exist. For a pipe it
+ * prints the features that were read so far: call it at the first record that is not part of the header. A damaged
+ * section is named and left out; the others are printed.
  */
 void header_print(FILE *to, struct session *session, bool full);

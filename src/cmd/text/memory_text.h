@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory_text: what a sampled access to memory was, as perf says it. Pure.
+ * memory_text: a sampled access to memory in words, as perf prints it. Pure.
  * Source: <linux/perf_event.h>, union perf_mem_data_src; the words are perf 6.1's (facts).
  */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* place_text: what the columns of a report say of a place, as perf report prints it. Any thread. */
+/* place_text: the columns of a report for a place, as perf report prints them. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct place_style {
 /* "libc.so.6"; "[unknown]". */
 const char *place_dso_text(const struct hist_place *place);
 
-/* With details: the caller that was asked for; "[other]". */
+/* With details: the caller that --parent matched; "[other]": none. */
 const char *place_parent_text(const struct hist_place *place);
 
 /* A field of a tracepoint stands at the right of its column. */
@@ -36,5 +36,5 @@ static inline bool place_is_field(enum hist_column column)
 /* key < HIST_KEYS. Names are escaped. Returns the columns taken, as fprintf(3). */
 int place_text_print(FILE *to, enum hist_column key, const struct hist_place *place, struct place_style style);
 
-/* The title of a column, of numbers, too; of a field "Field": its name is with who asked for it. */
+/* The title of a column, also of numbers; "Field" for all fields of tracepoints: the caller knows their names. */
 const char *place_column_title(enum hist_column column);

@@ -45,7 +45,7 @@ int sample_fields_parse(const char *text, struct sample_fields *fields, struct d
 
 /*
  * By the first event of a kind: removes the fields that its samples do not have; -EINVAL and why when one of them was
- * asked for by name, or when the fields make no sense together.
+ * named with -F, or when a field needs another one that is not printed.
  */
 int sample_fields_complete(struct kind_fields *fields, const struct event_desc *event, struct diag *reterr);
 
@@ -68,8 +68,8 @@ struct sample_text *sample_text_new(const struct sample_text_options *options, s
 void sample_text_free(struct sample_text *text); /* NULL is fine */
 
 /*
- * Before the first record of a file (again, by itself, when a pipe brings more events): do samples have the fields that
- * were asked for? 0, or -EINVAL and why.
+ * Before the first record of a file: do samples have the fields that -F named? 0, or -EINVAL and why. When a pipe has
+ * new events, this is checked again without a call.
  */
 int sample_text_check(struct sample_text *text, struct diag *reterr);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* waker_chain: where a task was when it woke another one, as `record --off-cpu-wakers` has it. One thread. */
+/* waker_chain: the call chain of a task that woke another one, as `record --off-cpu-wakers` stores it. One thread. */
 #pragma once
 
 #include "analyze/machine/machine.h"

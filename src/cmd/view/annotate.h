@@ -6,13 +6,13 @@
 
 struct diag;
 
-/* What stands left of an instruction. */
+/* The number to the left of an instruction. */
 enum code_number { CODE_PERCENT, CODE_PERIOD, CODE_SAMPLES, CODE_NUMBERS };
 
 /* Which instructions have their offset in front of them. */
 enum code_labels { LABEL_TARGETS, LABEL_CALLS, LABEL_ALL, CODE_LABELS };
 
-/* How code is shown: the keys change it, and it stays for the next function. Zeroed: as at first. */
+/* How code is shown: changed by keys, and kept for the next function. Zeroed: the default. */
 struct code_style {
 	enum code_number number;
 	enum code_labels labels;
@@ -30,7 +30,7 @@ enum annotate_end { ANNOTATE_BACK, ANNOTATE_PREVIOUS, ANNOTATE_NEXT /* row of th
 
 struct annotate_result {
 	enum annotate_end end;
-	struct hist_place place; /* ANNOTATE_SAMPLES: the function whose samples are asked for */
+	struct hist_place place; /* ANNOTATE_SAMPLES: the function whose samples are to be shown */
 };
 
 /* Until the user leaves it. -errno and why there is nothing to show. */

@@ -51,12 +51,12 @@ struct zoom {
 	enum zoom_kind kind;
 	uint32_t tid;
 	int32_t socket;
-	char *name, *dso; /* heap; of the function, object or command; NULL: not asked for */
+	char *name, *dso; /* heap; of the function, object or command; NULL: any */
 };
 
 enum { MODEL_ZOOMS = 8, MODEL_FILTER = 64 };
 
-/* Looks after a count that takes long. */
+/* Lets the user end a count that takes long. */
 struct model_watch {
 	bool (*ends)(void); /* does the user want it to end? */
 	uint32_t nr_cells;  /* that were looked at */
@@ -96,10 +96,10 @@ int model_new(const struct view_data *data, struct model **ret);
 void model_free(struct model *model); /* NULL is fine */
 
 /* Counts again: after the data, the event, the zooms or how it is counted have changed. The cursor and open trees
- * stay at what they were about, as far as it is there. 0 or -ENOMEM. */
+ * stay at the same entries, as far as these still exist. 0 or -ENOMEM. */
 int model_recount(struct model *model);
 
-/* Another filter, limit, or kind of share: chooses the entries again. 0 or -ENOMEM. */
+/* After the filter, limit or kind of share has changed: chooses the entries again. 0 or -ENOMEM. */
 int model_choose(struct model *model);
 
 bool model_children(const struct model *model); /* callers are counted */

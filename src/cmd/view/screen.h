@@ -48,7 +48,7 @@ enum screen_key {
 /* Can there be one? false: *ret_why has the reason. */
 bool screen_possible(const char **ret_why);
 
-/* Called around each wait for a key: others may have what the caller holds until there is one. Each may be NULL. */
+/* Called before and after each wait for a key, to release and take a lock of the caller. Each may be NULL. */
 struct screen_wait {
 	void (*before)(void *ctx);
 	void (*after)(void *ctx);
@@ -79,7 +79,7 @@ int screen_put_from(int y, int x, int width, int style, const char *text, int sk
 void screen_fill(int y, int x, int width, int style); /* with blanks */
 void screen_show(void);
 
-/* Without waiting: does the user give up what takes long, with Ctrl-C or ESC? Another key stays for later. */
+/* Without waiting: has the user pressed Ctrl-C or ESC to end what takes long? Other keys stay in the queue. */
 bool screen_gives_up(void);
 
 /* The next key, after at most so many milliseconds (-1: any). */
@@ -99,7 +99,7 @@ struct screen_prompt {
 	void (*changed)(void *ctx);  /* after each key; NULL: nothing */
 	struct screen_behind behind; /* of both, the context */
 };
-bool screen_prompt(const struct screen_prompt *prompt); /* false: given up, and the text is as before */
+bool screen_prompt(const struct screen_prompt *prompt); /* false: cancelled, and the text is unchanged */
 
 /* The index of the item that was chosen; -1: none. */
 int screen_menu(const char *title, const char *const items[], int nr, const struct screen_behind *behind);

@@ -20,7 +20,7 @@ struct timeline {
 	uint64_t counts[TIMELINE_COLUMNS]; /* samples of each */
 	bool lost[TIMELINE_COLUMNS];       /* records were lost in it */
 	uint64_t most;                     /* of all counts */
-	bool choosing;                     /* the user is at it */
+	bool choosing;                     /* the user is choosing a part */
 	int cursor, mark;                  /* columns; mark -1: not set */
 	bool cut;                          /* a part is shown: */
 	struct view_times times;

@@ -45,7 +45,7 @@ struct view_data {
 	bool compared;    /* of each event the first tally is the baseline; others are shown by how much they differ */
 	bool self_named;  /* as in the text: the own share is called Self */
 	bool nanoseconds; /* times have nine digits */
-	bool addresses;   /* cells tell addresses inside functions apart: there can be annotated code */
+	bool addresses;   /* tallies have a cell for each address, so that code can be annotated */
 	bool relative;    /* shares of what is shown */
 	double percent_limit; /* rows below are left out */
 	double graph_percent; /* branches below */
@@ -57,7 +57,7 @@ struct view_data {
 	const struct ledger_entry *gaps; /* in which records were lost */
 	size_t nr_gaps;
 	uint64_t lost_samples;
-	const char *note; /* shown at first: what is not complete; NULL: nothing */
+	const char *note; /* shown at first: what the recording lacks; NULL: nothing */
 };
 
 /* Nanoseconds on the clock of the samples, both inclusive. */
@@ -72,7 +72,7 @@ struct view_samples {
 };
 #define VIEW_ANY_TID UINT32_MAX
 
-/* What a source that is recording knows of itself, for the first line. */
+/* The state of a source that is recording, for the first line. */
 struct view_live {
 	bool paused, disabled, zero, total, ended;
 	uint64_t lost, kept_bytes;
@@ -83,7 +83,7 @@ struct view_live {
 struct view_source_ops {
 	/* Reads only the samples of those times from now on; NULL: all. source->data may be replaced. */
 	int (*cut)(void *ctx, const struct view_times *times, struct diag *reterr);
-	/* Such samples of those times (NULL: all), a line or more each, and a title; not more than can be looked at. */
+	/* The wanted samples of those times (NULL: all), a line or more each, and a title; their number is limited. */
 	int (*samples)(void *ctx, const struct view_samples *wanted, const struct view_times *times, struct buf *title,
 		       struct buf *out, struct diag *reterr);
 	/* Saves the samples that are shown as a recording; *ret_path: its name. */

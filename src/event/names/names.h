@@ -32,7 +32,7 @@ void suggest_init(struct suggest *suggest, const char *word, size_t len);
 /* Keeps `known` when it is edit_distance_is_close(). */
 void suggest_offer(struct suggest *suggest, const char *known);
 
-/* The same for a word that is compared by another spelling than it is shown with. */
+/* The same for a word that is compared as `known`, and shown as `shown`. */
 void suggest_offer_as(struct suggest *suggest, const char *known, const char *shown);
 
 /* Appends "; did you mean A, B or C?", or nothing. */
@@ -49,12 +49,12 @@ bool names_find(const char *word, size_t len, struct named_event *ret);
 /* rHEX or r0xHEX, at most 16 digits. */
 bool names_find_raw(const char *word, size_t len, struct named_event *ret);
 
-/* The first name of a hardware or software event; NULL: has none. Static text. */
+/* The first name of a hardware or software event; NULL: it has none. Static text. */
 const char *names_of(uint32_t type, uint64_t config);
 
 /*
- * Calls `visit` with each word: software, hardware, then caches, those in one spelling. Words for the same number
- * follow each other. What it returns, when not 0, ends the visit.
+ * Calls `visit` with each word: software, hardware, then caches (in one of their spellings). Words for the same event
+ * follow each other. When `visit` returns something else than 0, the visit ends with that.
  */
 typedef int names_visitor(const char *word, const struct named_event *event, void *ctx);
 int names_visit(names_visitor *visit, void *ctx);
@@ -75,7 +75,7 @@ struct pmu {
 
 /* 0, or -ENOENT when there is no such PMU. */
 int pmu_open(const char *sources, const char *name, struct pmu *ret);
-/* Its words, "event=0x3c,umask=1". -ENOENT: the PMU has none of that name. */
+/* The terms of its event `name`, such as "event=0x3c,umask=1". -ENOENT: it has no event of that name. */
 int pmu_event_terms(const struct pmu *pmu, const char *name, struct buf *ret);
 
 /* The first PMU that has an event of this name. */
@@ -88,7 +88,8 @@ struct pmu_format {
 	uint64_t mask; /* the value's bits go into these, lowest first */
 };
 
-/* Where the term `name` goes. -ENOENT: the PMU has no such term; -EBADMSG: its file is not understood. */
+/* Into which bits the value of the term `name` goes. -ENOENT: the PMU has no such term; -EBADMSG: its file is not
+ * understood. */
 int pmu_format_find(const struct pmu *pmu, const char *name, struct pmu_format *ret);
 
 /* -ERANGE: the value has more bits than the format. */
@@ -97,12 +98,12 @@ void pmu_offer_names(const char *sources, struct suggest *suggest);
 void pmu_offer_events(const char *sources, struct suggest *suggest);
 void pmu_offer_terms(const struct pmu *pmu, struct suggest *suggest);
 
-/* Calls `visit` with each PMU and each event that it has a name for; what that returns, when not 0, ends the visit. */
+/* Calls `visit` with each PMU and each of its named events, until it returns something else than 0: the result. */
 int pmu_visit_events(const char *sources, int (*visit)(const char *pmu, const char *event, void *ctx), void *ctx);
 
 /*
- * The directory that holds events/ ("/sys/kernel/tracing" or debugfs' copy); when none is mounted it is mounted here,
- * if that is permitted. Static text, or NULL and the diag says what to do. Any thread, but the first call.
+ * The directory that holds events/ ("/sys/kernel/tracing" or debugfs' copy). When none is mounted this function
+ * mounts it, if that is permitted. Static text; NULL: there is none, and the diag says what to do.
  */
 const char *tracefs_path(struct diag *reterr);
 
@@ -113,17 +114,16 @@ struct tracepoint {
 
 /*
  * Calls `visit` for every tracepoint (events/SYSTEM/NAME/id) that matches both patterns (fnmatch(3); a plain name is
- * one), in the order of the directories; what it returns, when not 0, ends the visit. 0 also when there was none;
- * -EACCES and other errors of the directories with a diag.
+ * one), until it returns something else than 0: the result. 0 also when none matches; -EACCES and others with a diag.
  */
 int tracepoint_visit(const char *tracefs, const char *system_pattern, const char *name_pattern,
 		     int (*visit)(const struct tracepoint *tracepoint, void *ctx), void *ctx, struct diag *reterr);
 
-/* Calls `offer` with "system:name" of all of them, without reading ids; errors end it silently. */
+/* Calls `offer` for every tracepoint, without reading ids; an error ends that, and is not reported. */
 void tracepoint_names(const char *tracefs, void (*offer)(const char *system, const char *name, void *ctx), void *ctx);
 
 bool tracepoint_is_pattern(const char *text);
-/* Where a field of the payload of "SYSTEM/NAME" is; bytes 0: nowhere. -ENOENT; -EACCES and others of its format. */
+/* Where a field is in the payload of the tracepoint "SYSTEM/NAME". -ENOENT: there is none; -EACCES and others. */
 struct tracepoint_field {
 	uint16_t offset, bytes;
 };

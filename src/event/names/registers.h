@@ -9,8 +9,8 @@ struct buf;
 struct diag;
 
 /*
- * All that the kernel gives of user space and of the interrupted code: what unwinding with DWARF needs. 0: unknown
- * here.
+ * All registers that the kernel can sample: unwinding with DWARF needs those of user space. 0: unknown for this
+ * architecture.
  */
 uint64_t registers_all(void);
 
@@ -18,13 +18,14 @@ uint64_t registers_all(void);
 uint64_t registers_ip_sp(void);
 
 /*
- * What tells the caller of a function that has not stored its frame pointer yet: the link register of arm64, which perf
- * samples along with chains of frame pointers. 0: this architecture has none.
+ * The register that has the return address while a function has not stored its frame pointer yet: the link register
+ * of arm64, which perf samples together with chains of frame pointers. 0: this architecture has none.
  */
 uint64_t registers_leaf(void);
 
-/* "AX" of bit 0, as perf prints it; "unknown" for what is not there. */
+/* The name of the register of a bit, as perf prints it: "AX" for bit 0. "unknown": there is none. */
 const char *register_name(unsigned bit);
 
-/* "AX,ip", in capitals or not, to a mask. "?" and unknown names: -EINVAL, and the diag lists the names. */
+/* Parses names such as "AX,ip", in capitals or not, into a mask. "?" or an unknown name: -EINVAL, the diag lists all.
+ */
 int registers_parse(const char *text, uint64_t *ret, struct diag *reterr);

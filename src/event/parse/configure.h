@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* configure: what the options of a recording make of the attrs of its events. One thread. */
+/* configure: sets the attrs of events from the options of a recording. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,9 +19,10 @@ enum event_target {
 #define EVENT_FREQ_MAX UINT64_MAX
 
 enum {
-	EVENT_DUMP_BYTES = 8192,      /* of user stack in a sample, by default */
-	EVENT_UNWIND_BYTES = 16384,   /* the same where the recorder unwinds it: none of it is stored */
-	EVENT_KERNEL_FRAMES = 127,    /* the kernel finds no more by itself: kernel.perf_event_max_stack */
+	EVENT_DUMP_BYTES = 8192, /* of user stack in a sample, by default */
+	EVENT_UNWIND_BYTES =
+		16384,             /* the same for --call-graph unwind: the recorder unwinds it and does not store it */
+	EVENT_KERNEL_FRAMES = 127, /* the kernel finds no more by itself: kernel.perf_event_max_stack */
 	EVENT_DUMP_BYTES_MAX = 65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
 };
 
@@ -29,7 +30,7 @@ enum {
 struct event_options {
 	enum event_target target;
 	uint64_t freq_hz;     /* -F; 0: not given; EVENT_FREQ_MAX: the highest that the kernel allows */
-	uint64_t max_freq_hz; /* the highest that the kernel allows; 0: ask it
+	uint64_t max_freq_hz; /* the highest that the kernel allows; 0: read it from
 				 (kernel.perf_event_max_sample_rate) */
 	uint64_t period;      /* -c; 0: not given */
 	enum event_callgraph callgraph;
@@ -49,13 +50,13 @@ struct event_options {
 	bool stat;            /* -s */
 	bool delayed;         /* -D other than 0 */
 	bool pipe_output;     /* the only event needs an id there */
-	bool overwrite_rings; /* the recorder maps rings of their own for events that overwrite; else these
-				 are refused */
-	bool side_channel;    /* what tasks do is carried by an event of its own, which event.side_channel names */
-	bool overwrite;       /* --overwrite: events whose text does not say otherwise */
+	bool overwrite_rings; /* the recorder maps overwrite rings; else events with `overwrite` are
+				 refused */
+	bool side_channel;    /* task events come from an event of their own, which event.side_channel marks */
+	bool overwrite;       /* --overwrite: of all events whose own text does not say otherwise */
 	bool has_workload;    /* a command runs also with -a or -p */
 
-	/* What each sample holds beside that: configure.c. */
+	/* What each sample holds in addition: configure.c. */
 	bool cpus, weights, transactions, physical_addresses, data_page_sizes, code_page_sizes;
 	bool identifiers;       /* --sample-identifier */
 	bool running_times;     /* --running-time */
@@ -77,20 +78,20 @@ struct event_options {
 		bool wakers;     /* --off-cpu-wakers: the call chain of the task that wakes another */
 	} off_cpu;
 
-	/* What is recorded of tasks beside maps, names, forks and exits. */
+	/* What is recorded of tasks in addition to maps, names, forks and exits. */
 	bool switches, namespaces, cgroups, map_build_ids;
 	bool no_bpf_events;
 };
 
 /*
- * Sets every attr as perf record 6.1 does for the same options, adds the side-band dummy where perf has one
- * (system-wide recordings), lowers a frequency that the kernel would refuse (with a log_note).
+ * Sets every attr as perf record 6.1 does for the same options, adds a dummy event for task events where perf does
+ * (system-wide recordings), and lowers a frequency that the kernel would refuse (with a log_note).
  */
 int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr);
 
 /*
- * -j: "any_call,u" to PERF_SAMPLE_BRANCH_*. Privileges alone mean any branch, as in perf. -EINVAL: the diag lists the
- * words.
+ * The argument of -j, such as "any_call,u", to PERF_SAMPLE_BRANCH_*. Privileges alone (u, k, hv) mean any branch, as in
+ * perf. -EINVAL: the diag lists the words.
  */
 int branch_filter_parse(const char *text, uint64_t *ret, struct diag *reterr);
 /* --lean: "period,ip" to PERF_SAMPLE_*. -EINVAL: the diag lists the words. */

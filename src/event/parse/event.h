@@ -15,7 +15,7 @@
 struct diag;
 
 /*
- * Bits of event.given: what the event's own text fixed, so that options of the command line leave it alone.
+ * Bits of event.given: what the event's own text sets, so that options of the command line do not change it.
  */
 enum event_given {
 	EVENT_GIVEN_PERIOD = 1 << 0,
@@ -42,17 +42,17 @@ enum event_callgraph {
 	CALLGRAPH_FP,
 	CALLGRAPH_DWARF, /* registers and a copy of the stack are stored */
 	CALLGRAPH_LBR,
-	CALLGRAPH_UNWIND, /* the kernel gives the same, the recorder unwinds it, and only chains are stored */
+	CALLGRAPH_UNWIND, /* the kernel copies the same; the recorder unwinds the copies and stores only chains */
 };
 
 /* --off-cpu: what an event that event_list_configure() added is for. */
 enum event_off_cpu {
 	EVENT_NOT_OFF_CPU,
 	EVENT_SWITCHES, /* tasks leave CPUs; in the file it is the event "offcpu-time" */
-	EVENT_WAKE_UPS, /* tasks are woken; nothing in the file is of this event, which is the last */
+	EVENT_WAKE_UPS, /* tasks are woken; the file does not have this event, which is the last in the list */
 };
 
-/* Where payloads tell what; bytes 0: they do not. Of EVENT_SWITCHES, and of EVENT_WAKE_UPS the last. */
+/* Fields in payloads; bytes 0: there is none. `woken` is of EVENT_WAKE_UPS, the others are of EVENT_SWITCHES. */
 struct event_off_cpu_fields {
 	struct tracepoint_field state, previous, next, woken;
 };
@@ -66,16 +66,16 @@ struct event {
 	enum event_callgraph callgraph; /* with EVENT_GIVEN_CALLGRAPH */
 	uint32_t dump_bytes;            /* with EVENT_GIVEN_DUMP_BYTES */
 	char *group_name;               /* heap; of a leader whose group has a name */
-	unsigned nr_members;            /* of the group that it leads, itself among them; 0: leads none */
-	unsigned behind_leader;         /* so many places in the list; 0: is in no group, or leads it */
+	unsigned nr_members;            /* of the group that it leads, with itself; 0: it leads none */
+	unsigned behind_leader;         /* distance in the list; 0: it is in no group, or leads it */
 	char *filter;                   /* heap; of a tracepoint: what PERF_EVENT_IOC_SET_FILTER gets */
 	bool leaves_out_recorder;       /* a tracepoint that does not see the recorder */
 	bool unwinds;                   /* after configure: CALLGRAPH_UNWIND */
 	unsigned max_stack;             /* likewise: frames of its chains; 0: the default */
 	enum event_off_cpu off_cpu;
 	struct event_off_cpu_fields off_cpu_fields;
-	bool side_band;    /* added by event_list_configure(): only carries what tasks do */
-	bool side_channel; /* travels apart from samples: see event_options */
+	bool side_band;    /* added by event_list_configure(): it only delivers task events */
+	bool side_channel; /* has rings apart from those of samples: see event_options */
 	bool system_wide;  /* opened for all tasks on each CPU, whatever the target */
 	bool in_cgroup;    /* -G: counts the tasks of one cgroup only */
 	int cgroup_fd;     /* with in_cgroup: of its directory; owned */
@@ -110,12 +110,12 @@ int event_list_parse_from(struct event_list *list, const char *text, const struc
 			  struct diag *reterr);
 
 /*
- * Filters the tracepoints of the text that was added last; a second filter holds together with the first.
+ * Filters the tracepoints of the text that was added last; with a second filter an event must match both.
  * -EINVAL: there is none, or one of them is no tracepoint.
  */
 int event_list_filter(struct event_list *list, const char *filter, struct diag *reterr);
 
-/* The same, to leave out what the threads of the recorder do (the recording knows which those are). */
+/* The same, to leave out the threads of the recorder: the recording adds that filter, when it knows their tids. */
 int event_list_leave_out_recorder(struct event_list *list, struct diag *reterr);
 
 /*
@@ -140,6 +140,6 @@ int event_list_add_default(struct event_list *list);
 char *event_derived_name(const struct perf_event_attr *attr);
 
 /*
- * Takes apart the group that this event is in: from now on each is opened by itself. Returns the index of its leader.
+ * Dissolves the group that this event is in: from now on each event is opened alone. Returns the index of the leader.
  */
 size_t event_list_split_group(struct event_list *list, size_t index);

@@ -11,7 +11,7 @@ enum inventory_kind {
 	INVENTORY_HARDWARE,
 	INVENTORY_SOFTWARE,
 	INVENTORY_CACHE,
-	INVENTORY_PMU, /* a PMU has a name for it */
+	INVENTORY_PMU, /* sysfs has a name for it */
 	INVENTORY_TRACEPOINT,
 	INVENTORY_NR_KINDS,
 };

@@ -2,11 +2,13 @@
 /*
  * off_cpu_events: the events that --off-cpu adds to those of the user. Private to event/parse; in its order:
  *
- * As root the tracepoints sched_switch and sched_waking, which tell everything but when a task of a command or of -p
- * runs again; that, and what the tracepoint misses when a CPU was idle (seen with Linux 6.18), PERF_RECORD_SWITCH
- * tells. Else the software event context-switches, whose samples have the call chain, and PERF_RECORD_SWITCH, which
- * tells also whether a task was preempted. Where the kernel may not be looked at (kernel.perf_event_paranoid=2) the
- * former has no samples, for they are all taken in the kernel, and there is no call chain.
+ * As root: the tracepoints sched_switch and sched_waking, and PERF_RECORD_SWITCH. The last one is needed for the time
+ * when a task of a command or of -p runs again, and for switches that the tracepoint misses after a CPU was idle (seen
+ * with Linux 6.18).
+ *
+ * Otherwise: the software event context-switches, whose samples have the call chain, and PERF_RECORD_SWITCH, which
+ * also tells whether a task was preempted. All samples of context-switches are taken in the kernel: where that may not
+ * be sampled (kernel.perf_event_paranoid=2) there are none, and no call chains.
  */
 #pragma once
 
@@ -16,7 +18,7 @@
 
 struct diag;
 
-/* What the options of the recording say of them. */
+/* The options of the recording that concern them. */
 struct off_cpu_setup {
 	enum event_callgraph callgraph;
 	bool wakers;
@@ -24,13 +26,13 @@ struct off_cpu_setup {
 	bool all_tasks;                      /* of CPUs, and not of tasks that were named */
 };
 
-/* Behind the events of the user. */
+/* Adds the event for switches, after the events of the user. */
 int off_cpu_add_switches(struct event_list *list, const struct off_cpu_setup *setup, struct diag *reterr);
-/* Behind all others; nothing where wake-ups are not told. */
+/* Adds the event for wake-ups, after all others; nothing where there is no tracepoint for them. */
 int off_cpu_add_wake_ups(struct event_list *list, struct diag *reterr);
 
 enum event_callgraph off_cpu_callgraph(const struct event *event, const struct off_cpu_setup *setup);
-/* What their samples hold, beside call chains and what options ask of all. */
+/* Sets what their samples hold, in addition to call chains and to what options set for all events. */
 void off_cpu_set_fields(struct event *event);
-/* They are taken in the kernel, whatever is asked for others; and of which tasks. The last of the attr. */
+/* Includes the kernel, whatever other events exclude, and selects the tasks. To be called last for an attr. */
 void off_cpu_set_tasks(struct event *event, const struct off_cpu_setup *setup);

@@ -13,10 +13,10 @@ struct event_fallbacks {
 	bool cloexec_missing;
 };
 
-/* Where an event is opened: as perf_event_open(2) means them. */
+/* Where an event is opened: arguments of perf_event_open(2). */
 struct event_open_args {
 	int pid, cpu;
-	int group_fd; /* the leader's, there; -1: none */
+	int group_fd; /* of the leader of its group, for the same pid and cpu; -1: none */
 };
 
 #define EVENT_OPEN_FILTER_ADVICE                                                                                       \
@@ -27,8 +27,8 @@ struct event_open_args {
 bool event_open_is_filtered(void);
 
 /*
- * Opens the event there; flags PERF_FLAG_FD_CLOEXEC is added where
- * there is one. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
+ * Opens the event there; with PERF_FLAG_FD_CLOEXEC where the kernel
+ * has it. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
  * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
  * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * parse: what the files of this room share: tokens, the parser of -e, terms, modifiers, and how event lists grow.
+ * parse: what the files of this room share: tokens, the parser of -e, terms, modifiers, and how events are added to a
+ * list.
  * Tokens borrow the text and have columns. Every byte that is no separator belongs to a word, so that one lexical
  * grammar serves names, globs and numbers.
  */
@@ -32,7 +33,7 @@ enum token_kind {
 
 struct token {
 	enum token_kind kind;
-	const char *text; /* what counts: of a string, what is between the quotes */
+	const char *text; /* of a string without its quotes */
 	size_t len;
 	size_t start, end; /* bytes of the whole token in the text; column = start + 1 */
 	bool spaced;       /* blanks before it */
@@ -59,7 +60,7 @@ struct parse {
 
 void parse_init(struct parse *parse, const char *text, struct diag *reterr);
 
-/* The next token is of this kind, and, inside of an event, without blanks before it. */
+/* Is the next token of this kind? Inside an event, only if no blanks stand before it. */
 bool parse_at(const struct parse *parse, enum token_kind kind);
 
 /* Takes the next token, whatever it is. */
@@ -86,7 +87,7 @@ int parse_number(const struct token *token, uint64_t *ret);
 
 enum { LIST_MAX_EVENTS = 1 << 14 };
 
-/* An event that counts this, with what holds for events without modifiers. */
+/* An event of this type and config, with the defaults of an event without modifiers. */
 struct event list_new_event(uint32_t type, uint64_t config);
 
 void event_fini(struct event *event);
@@ -97,7 +98,7 @@ int list_add(struct event_list *list, struct event *event, struct diag *reterr);
 /* Moves all events of `from` to the end of `list`, or none. */
 int list_append(struct event_list *list, struct event_list *from, struct diag *reterr);
 
-/* What terms and modifiers set, from the model to an event that counts something else. */
+/* Copies what terms and modifiers have set from `model` to an event of another type or config. */
 void list_copy_settings(struct event *event, const struct event *model);
 
 /* Makes one group of the events from `first` to the end. Takes over the name (heap or NULL). */
@@ -109,7 +110,7 @@ void list_make_group(struct event_list *list, size_t first, char *name);
  */
 int modifier_apply(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why);
 
-/* The same for letters behind the group of the event, which add to the event's own. */
+/* The same for letters behind the group of the event, which are added to the event's own. */
 int modifier_add(struct event *event, const char *letters, size_t len, size_t *ret_bad, const char **ret_why);
 
 /* The letters, for messages. */
@@ -129,6 +130,6 @@ enum term_host {
 int term_parse_list(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event);
 
 /*
- * Reads the terms of a named event of the PMU, as sysfs has them. Complaints are at the columns of that text.
+ * Reads the terms of a named event of the PMU, as sysfs has them. Errors name columns of that text.
  */
 int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *event, struct parse *parse);
