@@ -75,8 +75,8 @@ static int clock_offset(const struct session *session, int64_t *ret, struct diag
 
 	if (!session_feature(session, FEATURE_CLOCK_DATA, &payload) || feature_decode_clock(payload, &clock))
 		return diag_set(reterr, -EINVAL,
-				"%s does not say at which time of day it was made, which recordings of several "
-				"machines are joined by: record with --clockid mono (-k)",
+				"%s does not have the time of day, by which recordings of several machines are joined: "
+				"record with --clockid mono (-k)",
 				session_info(session)->path);
 	*ret = (int64_t)(clock.wall_ns - clock.clock_ns);
 	return 0;

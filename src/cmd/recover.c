@@ -117,8 +117,7 @@ static int recover_copy(const char *from, const char *to, struct diag *reterr)
 	if (stat(from, &st))
 		return diag_set(reterr, -errno, "%s: %s", from, strerror(errno));
 	if (stat(to, &other) == 0 && other.st_dev == st.st_dev && other.st_ino == st.st_ino)
-		return diag_set(reterr, -EINVAL, "%s is what is to be recovered: leave -o out to change it in place",
-				to);
+		return diag_set(reterr, -EINVAL, "%s is the recording itself: leave out -o to recover it in place", to);
 	if (output_path_is_pipe(to))
 		return diag_set(reterr, -EINVAL, "%s: recover writes a file, not a pipe", to);
 	return S_ISDIR(st.st_mode) ? copy_directory(from, to, reterr) : copy_file(from, to, reterr);
@@ -215,7 +214,8 @@ static int run(int argc, char **argv)
 	if (result != OPTION_OK)
 		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
 	if (argc - first != 1) {
-		log_error("recover: %s", argc == first ? "which recording? Give its name" : "one recording at a time");
+		log_error("recover: %s",
+			  argc == first ? "give the name of a recording" : "give one recording at a time");
 		return COMMAND_USAGE;
 	}
 	log_set_level(options.verbose);

@@ -81,7 +81,7 @@ static int set_history_bytes(const struct option *option, const char *arg, bool 
 
 	(void)option, (void)negated;
 	if (option_parse_size(arg, &bytes) || bytes < LEAST_HISTORY_BYTES || bytes > UINT64_C(1) << 40)
-		return diag_set(reterr, -EINVAL, "\"%s\" is no size from 4M on", arg);
+		return diag_set(reterr, -EINVAL, "\"%s\" is no size of at least 4M", arg);
 	*(uint64_t *)value = bytes;
 	return 0;
 }

@@ -199,7 +199,7 @@ static int take(struct unwind_run *run, const struct session_record *in, struct 
 	if (err || (!is_copied(record->type) && record->type != RECORD_HEADER_ATTR))
 		return err;
 	if (record->type == RECORD_AUXTRACE || record->type == RECORD_HEADER_ATTR)
-		return diag_set(reterr, -ENOTSUP, "%s: offset %#" PRIx64 ": %s records cannot be kept here",
+		return diag_set(reterr, -ENOTSUP, "%s: offset %#" PRIx64 ": %s records cannot be written to the output",
 				session_info(run->session)->path, in->view.offset, record_type_name(record->type));
 	if (record->type != PERF_RECORD_SAMPLE && machine_process(run->machine, in))
 		return no_memory(reterr);
@@ -296,7 +296,7 @@ static int unwind_run_command(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	if (!run.options.max_stack || run.options.max_stack > MAX_STACK) {
-		log_error("--max-stack: 1 to %d frames", MAX_STACK);
+		log_error("--max-stack must be 1 to %d frames", MAX_STACK);
 		return COMMAND_USAGE;
 	}
 	char *const input = (char *)input_path(&run.options.input);
@@ -312,14 +312,12 @@ const struct command command_unwind = {
 	.name = "unwind",
 	.summary = "Make call chains of the stack dumps of a recording",
 	.usage = "[OPTIONS] [-i FILE] -o FILE",
-	.description =
-		"Reads a recording with copies of the stack (--call-graph dwarf, of millrace or perf), unwinds each of "
-		"them as report would, and writes a recording that has plain call chains in their place, and all else "
-		"as it was. It is a small part as large, holds no contents of any stack, and is read by programs that "
-		"know no stack dumps. The programs and libraries must still be there.\n\n"
-		"Examples:\n"
-		"  millrace unwind -i dwarf.data -o chains.data\n"
-		"  perf record --call-graph dwarf -o - ./app | millrace unwind -o chains.data",
+	.description = "Reads a recording with copies of the stack (--call-graph dwarf, of millrace or perf), unwinds "
+		       "each of them as report would, and writes a recording that has plain call chains in their "
+		       "place, and everything else unchanged. It is much smaller, holds no contents of any stack, and "
+		       "is read by programs that know no stack dumps. The programs and libraries must still be "
+		       "there.\n\nExamples:\n  millrace unwind -i dwarf.data -o chains.data\n  perf record "
+		       "--call-graph dwarf -o - ./app | millrace unwind -o chains.data",
 	.options = unwind_table,
 	.run = unwind_run_command,
 };

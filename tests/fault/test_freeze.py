@@ -43,7 +43,7 @@ def start(program, spawn, output, *options, calls=CALLS, command):
 
 def expect_all(program, data, said, calls=CALLS):
     """Every call of each thread once, and the recorder says that it has stopped them."""
-    assert 'stopped what was recorded' in said and '; lost 0\n' in said, said
+    assert 'stopped the recorded tasks' in said and '; lost 0\n' in said, said
     event = data.attrs[1]
     assert len(list(data.samples())) == 2 * calls and data.lost_samples(event) == 0
 
@@ -95,7 +95,7 @@ def test_watchdog_that_ends(millrace, program, programs, spawn, need_tracefs, tm
             out.write(chunk)
     assert recorder.wait() == 0
     check_law(millrace, tmp_path / 'p', 'getppid', 2 * CALLS)
-    assert 'did not stop it' in said.read_text()
+    assert 'did not stop them' in said.read_text()
 
 
 def test_other_tasks(program, programs, spawn, need_tracefs, tmp_path):

@@ -88,7 +88,7 @@ def test_text_where_only_text_will_do(builds):
     with Screen(['diff', '-p', *builds], rows=60) as screen:
         assert screen.ended() == 0 and 'Base period' in screen.text()
     with Screen(['diff', '--tui', '-c', 'ratio', *builds]) as screen:
-        assert screen.ended() == 129 and 'without -c ratio' in screen.err()
+        assert screen.ended() == 129 and 'leave out -c ratio' in screen.err()
     with Screen(['diff', '--tui', *builds], env={'TERM': 'dumb'}) as screen:
         assert screen.ended() == 129 and '--tui: TERM' in screen.err()
 

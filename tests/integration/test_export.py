@@ -332,7 +332,7 @@ def test_query_of_a_damaged_database(query, profile, millrace, tmp_path):
     ([], 'needs a format'),
     (['--format=svg'], 'there is no format "svg"'),
     (['--format=clickhouse'], '--to=clickhouse://HOST'),
-    (['--format=folded', '--count=bytes'], 'it is period or samples'),
+    (['--format=folded', '--count=bytes'], 'it must be period or samples'),
     (['--format=folded', 'perf.data'], 'a file is given with -i'),
 ])
 def test_wrong_words(data, millrace, args, said):

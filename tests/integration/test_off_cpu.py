@@ -313,7 +313,7 @@ def test_ordinary_user(program, ordinary, paranoid, spawn, steady_sysctl):
     assert process.returncode == 0, err
     waits = by_tid(waits_of(directory / 'perf.data'))
     threads = threads_of(out)
-    assert len(threads) == 2 and ('no call chains' in err) == (paranoid == 2)
+    assert len(threads) == 2 and ('without call chains' in err) == (paranoid == 2)
     for thread in threads:
         mine = [wait for wait in waits[thread.tid] if not wait.flags & STARTING]
         off = sum(wait.ns for wait in mine)

@@ -263,7 +263,8 @@ static void test_wrong(void **state)
 	bad("[record]\nfreq", "", "2: record.freq: a value is missing: freq = HZ");
 	bad("[record]\nquiet = maybe", "", "2: record.quiet: \"maybe\" is neither true nor false");
 	bad("[record]\nno-aio = 4", "", "2: record.no-aio: \"4\" is neither true nor false");
-	bad("[record]\nall-cpus = true", "", "2: record.all-cpus: it has no default: only the command line sets it");
+	bad("[record]\nall-cpus = true", "",
+	    "2: record.all-cpus: a configuration file cannot set it: give it on the command line");
 	bad("[record]\nverbose = 1000000000000", "", "2: record.verbose: \"1000000000000\" is more than 9");
 	bad("[record]\nquiet = \"yes", "", "2: a quote (\") is not closed in its line");
 	bad("freq = 9", "-q", "1: a key before the first [section]");

@@ -98,8 +98,8 @@ static int open_code(const struct dso *dso, const struct code_options *options, 
 		fd = options->kernel_fd >= 0 ? fcntl(options->kernel_fd, F_DUPFD_CLOEXEC, 0) : -1;
 		return fd >= 0 ? fd
 			       : diag_set(reterr, -EACCES,
-					  "/proc/kcore, which has the code of the kernel, is not there, or root must "
-					  "read it");
+					  "/proc/kcore, which has the code of the kernel, is missing, or can only be "
+					  "read by root");
 	}
 	if (dso->kind == DSO_MODULE)
 		return diag_set(reterr, -ENOTSUP, "the code of kernel modules is not read");
@@ -107,7 +107,8 @@ static int open_code(const struct dso *dso, const struct code_options *options, 
 		return diag_set(reterr, -ENOENT, "%s is generated code, which is in no file", dso_short_name(dso));
 	fd = dso_open(dso, symfs, DSO_RUNTIME);
 	return fd >= 0 ? fd
-		       : diag_set(reterr, -ENOENT, "%s as it was recorded is not there any more", dso_long_name(dso));
+		       : diag_set(reterr, -ENOENT, "%s was removed or replaced since it was recorded",
+				  dso_long_name(dso));
 }
 
 int code_read(const struct dso *dso, const struct symbol *symbol, const struct code_options *options, struct code *ret,
@@ -123,7 +124,7 @@ int code_read(const struct dso *dso, const struct symbol *symbol, const struct c
 	if (!buffer)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (!len || symbol->by_name)
-		return diag_set(reterr, -ENOENT, "its code moves, or has no known length");
+		return diag_set(reterr, -ENOENT, "it has no fixed address, or no known length");
 	AUTO_FD int fd = open_code(dso, options, &memory, reterr);
 	if (fd < 0)
 		return fd;

@@ -45,7 +45,7 @@ static int set_trigger(const struct option *option, const char *arg, bool negate
 		return 0;
 	}
 	if (list->nr == AGENT_TRIGGERS_MAX)
-		return diag_set(reterr, -EINVAL, "at most %d of them", AGENT_TRIGGERS_MAX);
+		return diag_set(reterr, -EINVAL, "at most %d triggers can be given", AGENT_TRIGGERS_MAX);
 	int err = trigger_parse(arg, &list->specs[list->nr], reterr);
 	list->nr += !err;
 	return err;
@@ -105,7 +105,7 @@ static const struct option agent_table[] = {
 	 .offset = AT(inlined)},
 	{.name = "service",
 	 .arg = "NAME",
-	 .help = "What the server files the samples under; default: the name of the host",
+	 .help = "Store the samples under this name on the server; default: the name of the host",
 	 .set = option_set_path,
 	 .offset = AT(send.store.service)},
 	{.name = "credentials",
@@ -193,14 +193,14 @@ static int check(const struct agent_options *options, struct diag *reterr)
 	const char *word = options->nr_more ? options->more[0] : "-";
 
 	if (!options->send.store.url == !options->files)
-		return diag_set(reterr, -EINVAL, "where do the pieces go? One of --to=URL and --files=DIR");
+		return diag_set(reterr, -EINVAL, "agent needs one of --to=URL and --files=DIR, for its pieces");
 	if (!options->frequency || !options->trigger_frequency)
-		return diag_set(reterr, -EINVAL, "a frequency is at least 1");
+		return diag_set(reterr, -EINVAL, "a frequency must be at least 1");
 	if (options->every_ns < 1000000000)
-		return diag_set(reterr, -EINVAL, "--every is at least 1s");
+		return diag_set(reterr, -EINVAL, "--every must be at least 1s");
 	if (*word != '-')
 		return diag_set(reterr, -EINVAL,
-				"agent takes no argument, but got \"%s\"; behind -- are options of record", word);
+				"agent takes no argument, but got \"%s\"; options of record stand after --", word);
 	return options->files ? 0 : send_check(&options->send, reterr);
 }
 
@@ -241,16 +241,12 @@ const struct command command_agent = {
 	.name = "agent",
 	.summary = "Record a machine all the time, and deliver what was recorded",
 	.usage = "[OPTIONS] --to=URL | --files=DIR [-- OPTIONS OF RECORD]",
-	.description =
-		"Records all CPUs at a low rate until SIGTERM, in pieces of a minute, and sends each to a server or "
-		"keeps "
-		"it as a file. While a server is away pieces wait on the disk, up to --spool-size. What was recorded, "
-		"lost, delivered and dropped is counted in STATE/status.json.\n"
-		"\n"
-		"Examples:\n"
-		"  millrace agent --to=clickhouse://store.example.com --service=web\n"
-		"  millrace agent --format=otlp --to=http://collector:4318\n"
-		"  millrace agent --files=/var/log/millrace --keep-for=7d --on-trigger=psi:cpu:40",
+	.description = "Records all CPUs at a low rate until SIGTERM, in pieces of a minute, and sends each to a "
+		       "server or keeps it as a file. While a server cannot be reached, pieces wait on the disk, up to "
+		       "--spool-size. What was recorded, lost, delivered and dropped is counted in "
+		       "STATE/status.json.\n\nExamples:\n  millrace agent --to=clickhouse://store.example.com "
+		       "--service=web\n  millrace agent --format=otlp --to=http://collector:4318\n  millrace agent "
+		       "--files=/var/log/millrace --keep-for=7d --on-trigger=psi:cpu:40",
 	.options = agent_table,
 	.run = run,
 };

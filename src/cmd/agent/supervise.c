@@ -402,8 +402,8 @@ static void refused(struct agent *agent, const char *message)
 	if (asprintf(&kept, "%s/refused.data", agent->options->state) < 0)
 		kept = NULL;
 	bool is_kept = path && kept && rename(path, kept) == 0;
-	log_error("gave up a piece of %" PRIu64 " samples, kept as %s: %s", agent->spool.pieces[0].samples,
-		  is_kept ? kept : "nothing", message);
+	log_error("a piece is refused and no longer delivered: %" PRIu64 " samples, kept as %s: %s",
+		  agent->spool.pieces[0].samples, is_kept ? kept : "nothing", message);
 	add_sum(&agent->status.refused, &agent->spool.pieces[0]);
 	spool_remove(&agent->spool, 0);
 	agent->nr_refusals = 0;

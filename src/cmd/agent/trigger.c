@@ -61,7 +61,7 @@ int trigger_parse(const char *text, struct trigger_spec *ret, struct diag *reter
 		return 0;
 	}
 	return diag_set(reterr, -EINVAL,
-			"\"%s\": it is load:NUMBER, psi:cpu:PERCENT (or memory, io), event:EVENT or exit:COMMAND",
+			"\"%s\" is none of load:NUMBER, psi:cpu:PERCENT (or memory, io), event:EVENT, exit:COMMAND",
 			text);
 }
 

@@ -130,7 +130,7 @@ static int take_option(struct reading *reading, const struct option *option, boo
 	int on = parse_bool(entry->value);
 
 	if (option->flags & OPTION_NO_DEFAULT)
-		return diag_set(reterr, -EINVAL, "it has no default: only the command line sets it");
+		return diag_set(reterr, -EINVAL, "a configuration file cannot set it: give it on the command line");
 	if (takes_arg && !optional && !entry->value)
 		return diag_set(reterr, -EINVAL, "a value is missing: %s = %s", entry->key, option->arg);
 	if (takes_arg && (!optional || on < 0 || (entry->value && is_number(entry->value))))

@@ -45,7 +45,7 @@ static int set_compute(const struct option *option, const char *arg, bool negate
 		if (i == DIFF_WDIFF && (sscanf(arg + len, ":%" SCNd64 ",%" SCNd64 "%n", &command->diff.weight_baseline,
 					       &command->diff.weight_data, &end) != 2 ||
 					arg[len + (size_t)end]))
-			return diag_set(reterr, -EINVAL, "\"%s\" has no two weights: wdiff:BASELINE,DATA", arg);
+			return diag_set(reterr, -EINVAL, "\"%s\" needs two weights: wdiff:BASELINE,DATA", arg);
 		command->diff.compute = (enum diff_compute)i;
 		return 0;
 	}
@@ -333,8 +333,8 @@ static int view_wanted(const struct diff_command *command, struct diag *reterr)
 	bool text = diff->compute > DIFF_DELTA_ABS || diff->baseline_only || diff->periods || diff->formula || sources;
 	if (command->tui && text)
 		return diag_set(reterr, -ENOTSUP,
-				"--tui shows differences of shares: without -c ratio, -c wdiff, -b, -p, "
-				"-F and keys of source lines");
+				"--tui shows only differences of shares: leave out -c ratio, -c wdiff, -b, -p, -F and "
+				"keys of source lines");
 	if (!command->tui && (text || command->stdio || command->json || diff->quiet || diff->separator))
 		return 0;
 	if (view_possible(&why))

@@ -41,7 +41,8 @@ static int set_count(const struct option *option, const char *arg, bool negated,
 {
 	(void)option, (void)negated;
 	*(bool *)value = strcmp(arg, "samples") == 0;
-	return *(bool *)value || strcmp(arg, "period") == 0 ? 0 : diag_set(reterr, -EINVAL, "it is period or samples");
+	return *(bool *)value || strcmp(arg, "period") == 0 ? 0
+							    : diag_set(reterr, -EINVAL, "it must be period or samples");
 }
 
 static const struct option export_table[] = {
@@ -67,7 +68,7 @@ static const struct option export_table[] = {
 	 .offset = offsetof(struct export_options, store.url)},
 	{.name = "service",
 	 .arg = "NAME",
-	 .help = "What the server files the samples under; default: the name of the host",
+	 .help = "Store the samples under this name on the server; default: the name of the host",
 	 .set = option_set_path,
 	 .offset = offsetof(struct export_options, store.service)},
 	{.name = "credentials",
@@ -159,7 +160,8 @@ static int check(const struct export_options *options, const char *path, struct 
 	const struct send_options to = {.store = options->store, .format = options->format};
 
 	if (options->store.url)
-		return path ? diag_set(reterr, -EINVAL, "--to is in place of --output") : send_check(&to, reterr);
+		return path ? diag_set(reterr, -EINVAL, "--to and --output exclude each other")
+			    : send_check(&to, reterr);
 	if (!options->format)
 		return diag_set(reterr, -EINVAL, "export needs a format: --format=folded, for example");
 	if (options->format->needs_file && strcmp(path, "-") == 0)

@@ -219,7 +219,7 @@ static int query_run(int argc, char **argv)
 
 const struct command command_query = {
 	.name = "query",
-	.summary = "Ask a recording in SQL",
+	.summary = "Query a recording in SQL",
 	.usage = "[OPTIONS] SQL",
 	.description =
 		"Reads a recording into tables in memory, or opens a file of millrace export --format=sqlite, and "

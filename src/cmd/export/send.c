@@ -25,13 +25,13 @@ int send_check(const struct send_options *options, struct diag *reterr)
 	bool posts = store_takes_posts(url);
 
 	if (!clickhouse_format)
-		return diag_set(reterr, -EINVAL, "this build has no client of servers: it was built without libcurl");
+		return diag_set(reterr, -EINVAL, "this build cannot send to servers: it was built without libcurl");
 	if (posts && !options->format)
-		return diag_set(reterr, -EINVAL, "%s: what is to be sent? --format=pprof or --format=otlp", url);
+		return diag_set(reterr, -EINVAL, "%s needs --format=pprof or --format=otlp", url);
 	if (posts && options->format->needs_file)
 		return diag_set(reterr, -EINVAL, "%s needs a file: it cannot be sent", options->format->name);
 	if (!posts && options->format)
-		return diag_set(reterr, -EINVAL, "--format is for files and for http:// and https://");
+		return diag_set(reterr, -EINVAL, "--format is only for files, http:// and https://: leave it out");
 	return 0;
 }
 

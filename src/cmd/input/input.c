@@ -155,10 +155,10 @@ static bool show_download(const char *name, uint64_t bytes, uint64_t all)
 	if (!name)
 		log_status("%s", "");
 	else if (all)
-		log_status("downloading for %s: %.1f of %.1f MB (Ctrl-C: go on without)", name, (double)bytes / 1e6,
+		log_status("downloading for %s: %.1f of %.1f MB (Ctrl-C: continue without)", name, (double)bytes / 1e6,
 			   (double)all / 1e6);
 	else
-		log_status("asking for %s (Ctrl-C: go on without)", name);
+		log_status("looking for %s on the servers (Ctrl-C: continue without)", name);
 	return !download_ended;
 }
 

@@ -24,13 +24,14 @@ int store_input_complete(struct store_input *from, const struct input_options *i
 	if (!store->url) {
 		bool any = store->service || from->since_ns || store->credentials || store->ca;
 		return any ? diag_set(reterr, -EINVAL,
-				      "--service, --since, --credentials and --ca-file are about --from")
+				      "--service, --since, --credentials and --ca-file need --from=URL")
 			   : 0;
 	}
 	if (input->path)
-		return diag_set(reterr, -EINVAL, "--from is in place of a recording");
+		return diag_set(reterr, -EINVAL, "--from reads a store: leave out the recording");
 	if (!store->service)
-		return diag_set(reterr, -EINVAL, "--from needs --service=NAME: %s has those of many", store->url);
+		return diag_set(reterr, -EINVAL, "--from needs --service=NAME: %s has the samples of many services",
+				store->url);
 	if (!from->since_ns)
 		from->since_ns = DEFAULT_SINCE_S * NS_PER_S;
 	return 0;

@@ -76,8 +76,8 @@ static const char *parse_percents(const char *text, double *ret_from, double *re
 static int explain(const char *text, struct diag *reterr)
 {
 	return diag_set(reterr, -EINVAL,
-			"--time %s: START,STOP in seconds, such as 10.5,12 or 10.5, or ,12, with blanks between "
-			"several; or 10%%-20%% or 10%%/2 of the recording, with commas",
+			"--time %s is not understood: give START,STOP in seconds, such as 10.5,12 or 10.5, or ,12, "
+			"with blanks between several; or 10%%-20%% or 10%%/2 of the recording, with commas",
 			text);
 }
 

@@ -256,12 +256,12 @@ int record_options_check(const struct record_options *options, struct diag *rete
 		return diag_set(reterr, -EINVAL,
 				"--kernel-callchains and --user-callchains exclude each other: leave out both for all");
 	if (options->affinity && !options->threads.given)
-		return diag_set(reterr, -EINVAL,
-				"--affinity: one thread drains all rings, and would only be sent around: use "
-				"--threads=%s, whose threads stay where their rings are",
-				strcmp(options->affinity, "cpu") ? "numa" : "cpu");
+		return diag_set(
+			reterr, -EINVAL,
+			"--affinity: one thread drains the rings of all CPUs and cannot stay on one: use --threads=%s",
+			strcmp(options->affinity, "cpu") ? "numa" : "cpu");
 	if (options->nr_cgroups && !options->target.all_cpus && !options->target.cpu_list)
-		return diag_set(reterr, -EINVAL, "-G looks at CPUs: add -a or -C");
+		return diag_set(reterr, -EINVAL, "-G counts on CPUs, not in tasks: add -a or -C");
 	if (options->latency && (options->target.all_cpus || options->target.cpu_list))
 		return diag_set(reterr, -EINVAL,
 				"--latency is about the time of one program: leave out -a and -C, or use "
@@ -418,14 +418,14 @@ static int set_freq(const struct option *option, const char *arg, bool negated, 
 		return 0;
 	}
 	int err = option_set_u64(option, arg, false, value, reterr);
-	return !err && !*(uint64_t *)value ? diag_set(reterr, -EINVAL, "a frequency of 0 samples nothing") : err;
+	return !err && !*(uint64_t *)value ? diag_set(reterr, -EINVAL, "a frequency must be at least 1") : err;
 }
 
 static int set_period(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)negated;
 	int err = option_set_u64(option, arg, false, value, reterr);
-	return !err && !*(uint64_t *)value ? diag_set(reterr, -EINVAL, "a period of 0 events is none") : err;
+	return !err && !*(uint64_t *)value ? diag_set(reterr, -EINVAL, "a period must be at least 1") : err;
 }
 
 static int set_callgraph_fp(const struct option *option, const char *arg, bool negated, void *value,
@@ -444,7 +444,7 @@ static int set_dump_bytes(const char *mode, const char *text, struct event_optio
 
 	bytes = (bytes + 7) / 8 * 8;
 	if (err || !bytes || bytes > EVENT_DUMP_BYTES_MAX)
-		return diag_set(reterr, -EINVAL, "%s,%s: the copy of the stack is 8 to %d bytes", mode, text,
+		return diag_set(reterr, -EINVAL, "%s,%s: the copy of the stack must have 8 to %d bytes", mode, text,
 				EVENT_DUMP_BYTES_MAX);
 	sampling->dump_bytes = (uint32_t)bytes;
 	return 0;
@@ -459,7 +459,7 @@ static int set_max_stack(const struct option *option, const char *arg, bool nega
 	if (err)
 		return err;
 	if (!frames || frames > MOST)
-		return diag_set(reterr, -EINVAL, "--max-stack: 1 to %d frames", MOST);
+		return diag_set(reterr, -EINVAL, "--max-stack must be 1 to %d frames", MOST);
 	*(unsigned *)value = (unsigned)frames;
 	return 0;
 }
@@ -934,8 +934,8 @@ const struct option record_option_table[] = {
 	 .set = set_switch_output,
 	 .offset = AT(rotation),
 	 .flags = OPTION_ARG_OPTIONAL,
-	 .help = "Go on in another file, FILE.TIMESTAMP: on SIGUSR2 or the control command "
-		 "snapshot (signal, the default), each SIZE (100M), or each time (30s, 5m)"},
+	 .help = "Continue in another file, FILE.TIMESTAMP: on SIGUSR2 or the control command snapshot (signal, the "
+		 "default), each SIZE (100M), or each time (30s, 5m)"},
 	{.name = "switch-output-event",
 	 .arg = "EVENT",
 	 .set = set_event,
@@ -948,8 +948,8 @@ const struct option record_option_table[] = {
 	 .set = set_history,
 	 .offset = AT(rotation),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Keep the last TIME (30s) in memory, of at most SIZE (64M), compressed; write FILE.TIMESTAMP only "
-		 "when asked: SIGUSR2, the control command snapshot, --switch-output-event"},
+	 .help = "Keep the last TIME (30s) in memory, of at most SIZE (64M), compressed; write FILE.TIMESTAMP only on "
+		 "request: SIGUSR2, the control command snapshot, --switch-output-event"},
 	{.name = "flight-post",
 	 .arg = "TIME",
 	 .set = set_history_post,

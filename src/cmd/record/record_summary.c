@@ -127,8 +127,8 @@ static void print_remedy(const struct recording_result *result)
 		log_note("  what would have prevented it: more memory before the output, --buffer-memory, -z, or "
 			 "faster storage");
 	else if (coverage->blind_ns)
-		log_note("  what would have prevented it: no rings that fit here, for they were full for %.3f s: more "
-			 "CPU time or faster storage for the recorder",
+		log_note("  what would have prevented it: more CPU time or faster storage for the recorder; rings were "
+			 "full for %.3f s, longer than the largest ones here could hold",
 			 (double)coverage->blind_ns / 1e9);
 	else if (enough && rings_were_full(result))
 		log_note("  what would have prevented it: larger rings, -m %zu%s",
@@ -165,13 +165,13 @@ static void print_coverage(const struct recording_result *result)
 static void print_freezes(const struct recording_result *result)
 {
 	if (result->nr_trimmed)
-		log_note("  cut the stacks of %llu samples short, while memory was",
+		log_note("  cut the stacks of %llu samples short, while the memory before the writer was nearly full",
 			 (unsigned long long)result->nr_trimmed);
 	if (result->nr_freezes)
-		log_note("  stopped what was recorded %llu times, %.3f s in all, until there was room",
+		log_note("  stopped the recorded tasks %llu times, %.3f s in all, until there was room",
 			 (unsigned long long)result->nr_freezes, (double)result->frozen_ns / 1e9);
 	if (result->nr_unguarded)
-		log_note("  did not stop it %llu times: the watchdog process has exited, so it could have stayed "
+		log_note("  did not stop them %llu times: the watchdog process has exited, so they could have stayed "
 			 "stopped",
 			 (unsigned long long)result->nr_unguarded);
 }
@@ -273,7 +273,8 @@ void record_summary_print(const struct recording_result *result)
 	if (result->unwritten_bytes)
 		log_note("  %llu bytes of records could not be written", (unsigned long long)result->unwritten_bytes);
 	if (result->cut_samples)
-		log_note("  %llu samples gave way to the header, which did not fit behind them",
+		log_note("  %llu samples at the end of the file were removed, for there was no room behind them for "
+			 "its features",
 			 (unsigned long long)result->cut_samples);
 	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
 		    (unsigned long long)result->ring_total_bytes, result->nr_rings, (unsigned long long)result->wakeups,

@@ -29,7 +29,7 @@ static int parse_blocks(const char *text, struct recording_writer *writer, struc
 
 	if (writer->ops && !writer->ops->stages)
 		return diag_set(reterr, -EINVAL,
-				"the writer %s has no blocks; memory before it is --buffer-memory=SIZE",
+				"the writer %s takes no blocks=N: give it memory with --buffer-memory=SIZE",
 				writer->ops->name);
 	if (option_parse_size(text, &blocks) || !blocks || blocks > MAX_BLOCKS_PER_RING)
 		return diag_set(reterr, -EINVAL, "\"%s\" is no number of blocks per ring: 1 to %d", text,

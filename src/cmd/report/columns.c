@@ -220,7 +220,8 @@ static int column_list_parse(struct column_choice *choice, const char *text, str
 		size_t len = strcspn(at, ",}");
 		ends = at[len] == '}';
 		if ((begins && open) || (ends && !open && !begins) || (ends && at[len + 1] && at[len + 1] != ','))
-			return diag_set(reterr, -EINVAL, "\"%s\": braces are not as in {comm,dso},symbol", text);
+			return diag_set(reterr, -EINVAL, "\"%s\": braces must group keys, as in {comm,dso},symbol",
+					text);
 		open = (open || begins) && !ends;
 		int err = parse_word(choice, at, len, &column, reterr);
 		if (err)

@@ -98,7 +98,8 @@ static int graph_parse(const char *text, struct graph_options *options, struct d
 		size_t len = strcspn(at, ",");
 		const struct word *word = find_word(at, len);
 		if (len == strlen("branch") && strncmp(at, "branch", len) == 0)
-			return diag_set(reterr, -EINVAL, "branch stacks are not read");
+			return diag_set(reterr, -EINVAL,
+					"call graphs of branch stacks are not supported: leave out \"branch\"");
 		if (word) {
 			set_field(options, word);
 		} else if (len) {
@@ -681,6 +682,6 @@ int report_options_fit_store(struct report_options *options, struct diag *reterr
 		return diag_set(reterr, -EINVAL, "a store does not have %s: use a recording", missing);
 	if (options->html || options->tui)
 		return diag_set(reterr, -EINVAL,
-				"--from prints text or JSON: a page of a store is made by millrace flame");
+				"--from prints text or JSON: leave out --html and --tui, or use millrace flame --from");
 	return 0;
 }

@@ -837,8 +837,9 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 		return diag_set(reterr, -EINVAL,
 				"this recording has no call chains to make a graph of: record it with -g");
 	if (hist_has_key(&samples->hist, HIST_PARENT) && !has_any_chains(tables))
-		return diag_set(reterr, -EINVAL,
-				"the key parent is about call chains, which this recording has not: record it with -g");
+		return diag_set(
+			reterr, -EINVAL,
+			"the key parent needs call chains, which this recording does not have: record it with -g");
 	int err = samples_count(tables->samples);
 	if (!err)
 		err = hints_make(tables->samples, tables->hints);

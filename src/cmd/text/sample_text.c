@@ -194,11 +194,11 @@ int sample_fields_complete(struct kind_fields *fields, const struct event_desc *
 	}
 	if (fields->shown & FIELD_BIT(FIELD_SYMOFF) && !(fields->shown & FIELD_BIT(FIELD_SYM))) {
 		if (fields->required & FIELD_BIT(FIELD_SYMOFF) || fields->removed & FIELD_BIT(FIELD_SYM))
-			return diag_set(reterr, -EINVAL, "\"symoff\" is shown behind \"sym\", which is not chosen");
+			return diag_set(reterr, -EINVAL, "\"symoff\" is printed after \"sym\": add sym to -F");
 		fields->shown &= ~FIELD_BIT(FIELD_SYMOFF);
 	}
 	if (fields->shown & FIELD_BIT(FIELD_SRCLINE) && !(fields->shown & FIELD_BIT(FIELD_IP)))
-		return diag_set(reterr, -EINVAL, "\"srcline\" is shown behind \"ip\", which is not chosen");
+		return diag_set(reterr, -EINVAL, "\"srcline\" is printed after \"ip\": add ip to -F");
 	return 0;
 }
 
@@ -320,7 +320,7 @@ static int check_silenced(const struct sample_text *text, struct diag *reterr)
 {
 	for (unsigned kind = 0; kind < NR_KINDS; kind++)
 		if (text->options.fields.kinds[kind].silenced && !text->columns[kind].decided)
-			return diag_set(reterr, -EINVAL, "there are no %s events, which -F speaks of",
+			return diag_set(reterr, -EINVAL, "-F names %s events, but the recording has none",
 					sample_kind_name(kind));
 	return 0;
 }

@@ -44,9 +44,8 @@ const char *tracefs_path(struct diag *reterr)
 		diag_set(reterr, 0, "tracefs is not mounted and there is no %s: is /sys mounted?", mount_point);
 	else
 		diag_set(reterr, 0,
-			 "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s; of a container: start it "
-			 "with "
-			 "--volume %s:%s",
+			 "tracefs is not mounted (%s); as root: mount -t tracefs nodev %s; in a container: start that "
+			 "with --volume %s:%s",
 			 strerror(errno), mount_point, mount_point, mount_point);
 	return NULL;
 }

@@ -290,7 +290,7 @@ int cgroup_assign(struct event_list *list, const char *names, unsigned *position
 	for (const char *name = names;; ++*position) {
 		size_t len = strcspn(name, ",");
 		if (len && *position >= list->nr)
-			return diag_set(reterr, -EINVAL, "\"%.*s\" is one cgroup more than there are events before it",
+			return diag_set(reterr, -EINVAL, "cgroup \"%.*s\" has no event: give -e for it before -G",
 					(int)len, name);
 		int err = len ? assign(&list->events[*position], name, len, reterr) : 0;
 		if (err)

@@ -79,9 +79,8 @@ int off_cpu_add_switches(struct event_list *list, const struct off_cpu_setup *se
 		struct event *event = &list->events[list->nr - 1];
 		if (!can_sample(&event->attr, 0, true)) {
 			event->attr.exclude_kernel = 1;
-			log_note("--off-cpu: times, but no call chains and no states of what waits: the kernel does "
-				 "not let "
-				 "its switches be sampled; sysctl kernel.perf_event_paranoid=1, or run as root");
+			log_note("--off-cpu: only times, without call chains and task states: context switches may not "
+				 "be sampled here; sysctl kernel.perf_event_paranoid=1, or run as root");
 		}
 	}
 	return name_event(&list->events[list->nr - 1], EVENT_SWITCHES, "offcpu-time", reterr);

@@ -38,7 +38,7 @@ struct ordered_stages {
 	struct stage_ops stage_ops;
 	pthread_mutex_t lock; /* of all below */
 	struct ordered_stage *first;
-	struct time_queue records; /* that wait: where they are, and their held_batch; NULL: a copy on the heap */
+	struct time_queue records; /* that wait: where they are, and their ordered_batch; NULL: a copy on the heap */
 	struct buf added;          /* goes with the next batch, whose ever */
 	uint64_t horizon_ns;       /* all records up to this time have come, by their own clock */
 	bool last_outputs;
