@@ -24,6 +24,7 @@ enum {
 	STEPS_MORE = 1 << 20, /* of any object */
 	MAX_OVERLAPPING = 8,  /* units that begin before an address and after the one it is in */
 	ROOT_BYTES = 512,     /* of a unit, that are read to know where its code is */
+	MAX_LINKAGE = 4,      /* sections */
 };
 
 struct unit_range {
@@ -82,8 +83,10 @@ struct dwarf {
 	struct hash_table abbrevs; /* by offset and sizes */
 	struct dwarf_unit **units; /* by offset; the first ones */
 	size_t nr_units, units_room;
-	uint64_t units_end;        /* where the next one is, or no more are */
-	unsigned ranges_read;      /* from how many sources */
+	uint64_t units_end;   /* where the next one is, or no more are */
+	unsigned ranges_read; /* from how many sources */
+	struct elf_linkage linkage[MAX_LINKAGE];
+	unsigned nr_linkage;
 	struct unit_range *ranges; /* by low */
 	size_t nr_ranges, ranges_room;
 	uint64_t steps; /* that are left */
@@ -891,17 +894,31 @@ static struct dwarf_unit *search_ranges(struct dwarf *dwarf, uint64_t address)
 	return NULL;
 }
 
-/* Not all compilers write .debug_aranges, which has all in one place: units that it does not know are read then. */
+static bool is_linkage(const struct dwarf *dwarf, uint64_t address)
+{
+	for (unsigned i = 0; i < dwarf->nr_linkage; i++)
+		if (address >= dwarf->linkage[i].low && address < dwarf->linkage[i].high)
+			return true;
+	return false;
+}
+
+/*
+ * Not all compilers write .debug_aranges, which has all in one place: units that it does not know are read then, but
+ * not for code that is in none, since to read all may be to unpack all of .debug_info.
+ */
 struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address)
 {
 	static void (*const add[])(struct dwarf *) = {add_aranges, add_units};
-	struct dwarf_unit *found = search_ranges(dwarf, address);
+	struct dwarf_unit *found = NULL;
 
-	while (!found && dwarf->ranges_read < sizeof(add) / sizeof(add[0])) {
+	if (!dwarf->ranges_read)
+		dwarf->nr_linkage = elf_find_linkage(dwarf->elf, dwarf->linkage, MAX_LINKAGE);
+	if (is_linkage(dwarf, address))
+		return NULL;
+	while (!(found = search_ranges(dwarf, address)) && dwarf->ranges_read < sizeof(add) / sizeof(add[0])) {
 		add[dwarf->ranges_read++](dwarf);
 		if (dwarf->nr_ranges)
 			qsort(dwarf->ranges, dwarf->nr_ranges, sizeof(*dwarf->ranges), range_compare);
-		found = search_ranges(dwarf, address);
 	}
 	return found;
 }

@@ -163,6 +163,23 @@ struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
 	return (struct elf_section){.fd = -1};
 }
 
+/* .plt, .plt.got, .plt.sec. A file with debug information only has their headers, too. */
+unsigned elf_find_linkage(Elf *elf, struct elf_linkage ret[], unsigned room)
+{
+	Elf_Scn *scn = NULL;
+	size_t names;
+	unsigned nr = 0;
+
+	while (nr < room && !elf_getshdrstrndx(elf, &names) && (scn = elf_nextscn(elf, scn))) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(scn, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+		if (!name || !(header.sh_flags & SHF_EXECINSTR) || strncmp(name, ".plt", strlen(".plt")) != 0)
+			continue;
+		ret[nr++] = (struct elf_linkage){header.sh_addr, header.sh_addr + header.sh_size};
+	}
+	return nr;
+}
+
 void elf_section_fini(struct elf_section *section)
 {
 	while (section->pieces) {

@@ -38,5 +38,12 @@ uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *re
 
 struct span elf_section_whole(struct elf_section *section); /* len 0: as above */
 
+/* Code that no compiler wrote: the linker's, for calls of other objects. */
+struct elf_linkage {
+	uint64_t low, high; /* addresses; high exclusive */
+};
+/* The first `room` sections of it; returns how many. */
+unsigned elf_find_linkage(Elf *elf, struct elf_linkage ret[], unsigned room);
+
 /* The text at an offset. NULL: it is not in the section. */
 const char *elf_section_text(struct elf_section *section, uint64_t offset);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Which unit of debug information an address is in, in an object with two, of which .debug_aranges names one. */
+#include <dwarf.h>
+#include <elf.h>
+#include <libelf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "analyze/dwarf/dwarf.h"
+#include "base/buf.h"
+
+enum { TEXT = 0x1000, SECOND = 0x1080, LINKAGE = 0x1100, TEXT_BYTES = 0x100, UNIT_BYTES = 0x80, MORE_BYTES = 0x40 };
+
+/* A unit of one entry; returns where it is. */
+static uint32_t put_unit(struct buf *info, uint64_t low, uint32_t bytes)
+{
+	uint32_t offset = (uint32_t)info->len;
+
+	buf_put_u32(info, 2 + 4 + 1 + 1 + 8 + 4);
+	buf_put_u16(info, 4);
+	buf_put_u32(info, 0); /* abbreviations */
+	buf_put_u8(info, 8);
+	buf_put_u8(info, 1);
+	buf_put_u64(info, low);
+	buf_put_u32(info, bytes);
+	return offset;
+}
+
+static void put_abbrevs(struct buf *abbrevs)
+{
+	static const uint8_t unit[] = {
+		1, DW_TAG_compile_unit, DW_CHILDREN_no, DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4, 0, 0,
+		0};
+
+	buf_put(abbrevs, unit, sizeof(unit));
+}
+
+static void put_aranges(struct buf *aranges, uint32_t unit, uint64_t low, uint64_t bytes)
+{
+	buf_put_u32(aranges, 2 + 4 + 1 + 1 + 4 + 4 * 8);
+	buf_put_u16(aranges, 2);
+	buf_put_u32(aranges, unit);
+	buf_put_u8(aranges, 8);
+	buf_put_u8(aranges, 0);
+	buf_put_u32(aranges, 0);
+	buf_put_u64(aranges, low);
+	buf_put_u64(aranges, bytes);
+	buf_put_u64(aranges, 0);
+	buf_put_u64(aranges, 0);
+}
+
+struct file {
+	struct buf bytes, names, headers;
+};
+
+static void put_section(struct file *file, const char *name, Elf64_Shdr header, const struct buf *content)
+{
+	header.sh_name = (uint32_t)file->names.len;
+	buf_put(&file->names, name, strlen(name) + 1);
+	if (content) {
+		header.sh_offset = file->bytes.len;
+		header.sh_size = content->len;
+		buf_put(&file->bytes, content->data, content->len);
+	}
+	buf_put(&file->headers, &header, sizeof(header));
+}
+
+/* As strip --only-keep-debug leaves it: code has headers and no bytes. */
+static int make_object(uint32_t *ret_second)
+{
+	const Elf64_Shdr text = {
+		.sh_type = SHT_NOBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = TEXT, .sh_size = TEXT_BYTES};
+	const Elf64_Shdr linkage = {.sh_type = SHT_NOBITS,
+				    .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+				    .sh_addr = LINKAGE,
+				    .sh_size = MORE_BYTES};
+	const Elf64_Shdr bits = {.sh_type = SHT_PROGBITS};
+	struct file file = {0};
+	struct buf info = {0}, abbrevs = {0}, aranges = {0};
+	Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+					 __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
+					 EV_CURRENT},
+			     .e_type = ET_DYN,
+			     .e_machine = EM_X86_64,
+			     .e_version = EV_CURRENT,
+			     .e_ehsize = sizeof(header),
+			     .e_shentsize = sizeof(Elf64_Shdr)};
+
+	put_aranges(&aranges, put_unit(&info, TEXT, UNIT_BYTES), TEXT, UNIT_BYTES);
+	*ret_second = put_unit(&info, SECOND, TEXT_BYTES + MORE_BYTES - (SECOND - TEXT));
+	put_abbrevs(&abbrevs);
+
+	buf_put(&file.bytes, &header, sizeof(header));
+	put_section(&file, "", (Elf64_Shdr){0}, NULL);
+	put_section(&file, ".text", text, NULL);
+	put_section(&file, ".plt.sec", linkage, NULL);
+	put_section(&file, ".debug_info", bits, &info);
+	put_section(&file, ".debug_abbrev", bits, &abbrevs);
+	put_section(&file, ".debug_aranges", bits, &aranges);
+	buf_put(&file.names, ".shstrtab", sizeof(".shstrtab"));
+	const Elf64_Shdr names = {.sh_name = (uint32_t)(file.names.len - sizeof(".shstrtab")),
+				  .sh_type = SHT_STRTAB,
+				  .sh_offset = file.bytes.len,
+				  .sh_size = file.names.len};
+	buf_put(&file.headers, &names, sizeof(names));
+	buf_put(&file.bytes, file.names.data, file.names.len);
+	buf_align(&file.bytes, 8);
+	header.e_shoff = file.bytes.len;
+	header.e_shnum = (uint16_t)(file.headers.len / sizeof(names));
+	header.e_shstrndx = header.e_shnum - 1;
+	buf_put(&file.bytes, file.headers.data, file.headers.len);
+	memcpy(file.bytes.data, &header, sizeof(header));
+
+	int fd = memfd_create("object", MFD_CLOEXEC);
+	assert_int_equal(write(fd, file.bytes.data, file.bytes.len), (ssize_t)file.bytes.len);
+	buf_fini(&info);
+	buf_fini(&abbrevs);
+	buf_fini(&aranges);
+	buf_fini(&file.bytes);
+	buf_fini(&file.names);
+	buf_fini(&file.headers);
+	return fd;
+}
+
+/* The second unit says that code of the linker is its own: it is not asked. */
+static void test_linkage_is_in_no_unit(void **state)
+{
+	uint32_t second;
+	struct dwarf *dwarf = dwarf_open(make_object(&second), false);
+
+	(void)state;
+	assert_non_null(dwarf);
+	assert_null(dwarf_unit_at(dwarf, LINKAGE));
+	assert_null(dwarf_unit_at(dwarf, LINKAGE + MORE_BYTES - 1));
+	const struct dwarf_unit *unit = dwarf_unit_at(dwarf, TEXT);
+	assert_non_null(unit);
+	assert_int_equal(unit->offset, 0);
+	assert_null(dwarf_unit_at(dwarf, LINKAGE + MORE_BYTES));
+	unit = dwarf_unit_at(dwarf, LINKAGE - 1);
+	assert_non_null(unit);
+	assert_int_equal(unit->offset, second);
+	assert_null(dwarf_unit_at(dwarf, LINKAGE));
+	dwarf_free(dwarf);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_linkage_is_in_no_unit)};
+
+	elf_version(EV_CURRENT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
