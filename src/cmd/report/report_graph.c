@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/report/count.h"
 #include "base/buf.h"
@@ -12,7 +13,8 @@
 #include "cmd/cli/terminal.h"
 #include "cmd/text/sample_details.h"
 
-enum { LEVEL_WIDTH = 11 /* "|          " */ };
+static const char level_on[] = "|          ", level_off[] = "           ";
+enum { LEVEL_WIDTH = sizeof(level_off) - 1 };
 
 /* Every line of a graph begins with it. */
 static const char graph_indent[] = "            ";
@@ -91,9 +93,12 @@ static void print_frame(struct graph *graph, uint32_t node)
 		return;
 	}
 	AUTO_ESCAPED name = escaped_text(at->symbol->name);
-	bool folded = graph->options->mode == GRAPH_FOLDED && !graph->options->separator;
-	for (const char *c = name.text; *c; c++) /* a semicolon would part the name */
-		fputc(folded && *c == ';' ? ':' : *c, graph->to);
+	const char *rest = name.text;
+	if (graph->options->mode == GRAPH_FOLDED && !graph->options->separator) {
+		for (size_t len; rest[len = strcspn(rest, ";")]; rest += len + 1) /* a semicolon would part the name */
+			fprintf(graph->to, "%.*s:", (int)len, rest);
+	}
+	fputs(rest, graph->to);
 	if (line) {
 		AUTO_ESCAPED shown = escaped_text(line);
 		fprintf(graph->to, " %s", shown.text);
@@ -137,7 +142,7 @@ static void print_gap(const struct graph *graph, const struct rails *rails)
 {
 	print_margin(graph, rails->margin);
 	for (int i = 0; i < rails->depth; i++)
-		fputs(goes_on(rails, i) ? "|          " : "           ", graph->to);
+		fputs(goes_on(rails, i) ? level_on : level_off, graph->to);
 	fputc('\n', graph->to);
 }
 
@@ -147,12 +152,11 @@ static void print_rails(const struct graph *graph, const struct rails *rails, co
 {
 	print_margin(graph, rails->margin);
 	for (int i = 0; i < rails->depth; i++) {
-		fputc(goes_on(rails, i) ? '|' : ' ', graph->to);
 		if (!value || i != rails->depth - 1) {
-			fprintf(graph->to, "%*s", LEVEL_WIDTH - 1, "");
+			fputs(goes_on(rails, i) ? level_on : level_off, graph->to);
 			continue;
 		}
-		fputs("--", graph->to);
+		fputs(goes_on(rails, i) ? "|--" : " --", graph->to);
 		print_value(graph, calltree_period(value), (uint64_t)value->nr + value->children_nr, total);
 		fputs("--", graph->to);
 	}
