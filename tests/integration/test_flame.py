@@ -743,7 +743,7 @@ def test_waits_are_those_of_the_recording(waits_data, waits_page):
         i += 1
     wanted = [(wait.tid, wait.left_ns, wait.end_ns, wait.ready_ns, wait.waker[1])
               for wait in waits_of(waits_data) if not wait.flags & SUM]
-    assert waits['short_ns'] == 0 and set(parts['times']) == {1} and len(wanted) > 100
+    assert waits['short_ns'] == 0 and set(parts['times']) == {1} and len(wanted) > 20
     assert sorted(shown) == sorted(wanted)
 
 
@@ -773,8 +773,11 @@ def test_browser_shows_threads(waits_data, waits_page, browser):
     row, at, following, x, y = browser.run("""
         const {waits} = lanes, wakerOf = i => waits.wakers[waits.waker[i]];
         const told = i => wakerOf(i)[0].startsWith('lock') && wakerOf(i).length > 1;
-        const row = lanes.rows.findIndex(row => row.waits.slice(0, -1).some(told));
-        const wait = lanes.rows[row].waits.slice(0, -1).find(told);
+        // The longest is one for the lock; short ones may be for memory, with another stack.
+        const length = ([, i]) => waits.to[i] - waits.from[i];
+        const [row, wait] = lanes.rows
+            .flatMap((row, number) => row.waits.slice(0, -1).filter(told).map(i => [number, i]))
+            .reduce((longest, each) => length(each) > length(longest) ? each : longest);
         zoomLanes(waits.from[wait] - 1e5, waits.to[wait] + 1e5);
         const box = element('lanes').getBoundingClientRect();
         const scale = (box.width - laneLabel) / (lanes.shown[1] - lanes.shown[0]);
