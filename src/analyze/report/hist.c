@@ -304,7 +304,6 @@ static int compare_key(enum hist_column key, enum compare_for purpose, const str
 	}
 }
 
-/* What is hidden by a filter that is no key has an entry of its own. */
 static int compare_places(const struct hist *hist, const struct hist_place *a, const struct hist_place *b)
 {
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
@@ -312,7 +311,7 @@ static int compare_places(const struct hist *hist, const struct hist_place *a, c
 		if (order)
 			return order;
 	}
-	return a->filtered - b->filtered;
+	return hist->options.splits_filtered ? a->filtered - b->filtered : 0;
 }
 
 /* Callers of one sample have one name, and so have many samples in a row. */
@@ -358,7 +357,7 @@ static uint64_t details_hash(enum hist_column key, const struct hist_details *de
 /* Of the keys that are cheap to hash; equal places have equal hashes. */
 static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 {
-	uint64_t hash = 1 + place->filtered;
+	uint64_t hash = 1 + (hist->options.splits_filtered && place->filtered);
 
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
 		switch (hist->options.keys[i]) {

@@ -31,6 +31,8 @@ struct hist_options {
 	int by_depth;
 	/* of a group: the member whose numbers are compared first; 0: the leader, 1: the first member… */
 	unsigned sort_member;
+	/* Samples that are filtered have entries of their own: the filter is not by keys. */
+	bool splits_filtered;
 	bool any_ties; /* rows with equal numbers may be in another order than perf's, which is faster */
 };
 
@@ -49,7 +51,7 @@ struct hist_place {
 	const struct hist_details *details; /* NULL: no key asks for any */
 	char level;                         /* as in struct location; not compared */
 	uint8_t activity;                   /* enum hist_activity; not compared either */
-	bool filtered;                      /* counted, but not to be shown */
+	bool filtered;                      /* counted, but not to be shown; of an entry: of its first sample */
 };
 
 /* Samples of one place. */

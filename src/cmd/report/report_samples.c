@@ -53,10 +53,23 @@ bool samples_want_parallelism(const struct samples_options *options)
 	return wants;
 }
 
+/* Do samples that are shown and others have the same keys? Of callers, too, where the filter is by keys: that is as
+ * perf. */
+static bool filter_splits_rows(const struct samples_options *options)
+{
+	const struct sample_filter *filter = &options->filter;
+	const struct hist_options *hist = &options->hist;
+
+	return (filter->comms && !hist_has_key(hist, HIST_COMM)) || (filter->dsos && !hist_has_key(hist, HIST_DSO)) ||
+	       ((filter->symbols || filter->symbol_part) && !hist_has_key(hist, HIST_SYM)) ||
+	       ((filter->pids || filter->tids) && !hist_has_key(hist, HIST_TID));
+}
+
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,
 		 struct machine *machine)
 {
 	*samples = (struct samples){.options = *options, .session = session, .machine = machine};
+	samples->options.hist.splits_filtered = filter_splits_rows(options);
 	samples->frames = calloc(CHAIN_MOST_FRAMES, sizeof(*samples->frames));
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();
