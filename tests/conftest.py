@@ -256,7 +256,7 @@ def programs():
 
 
 @pytest.fixture(scope='session')
-def perf(programs, tmp_path_factory):
+def perf(tmp_path_factory):
     """perf('report', '-i', file) -> Done. Keywords as for run."""
     path = shutil.which(os.environ.get('PERF', 'perf'))
     if not path:
@@ -269,7 +269,8 @@ def perf(programs, tmp_path_factory):
     # It reads them several times, and the kernel formats them each time: it gets a copy.
     copy = tmp_path_factory.mktemp('kernel') / 'kallsyms'
     shutil.copyfile('/proc/kallsyms', copy)
-    environment.update({'LD_PRELOAD': str(programs / 'kallsyms_copy.so'), 'KALLSYMS_COPY': str(copy)})
+    environment.update({'LD_PRELOAD': str(MILLRACE.parent / 'tests' / 'programs' / 'kallsyms_copy.so'),
+                        'KALLSYMS_COPY': str(copy)})
 
     def run_perf(command, *args, env=None, **keywords):
         more = large_pages if command in ('report', 'script', 'diff') else {}

@@ -43,7 +43,8 @@ int open64(const char *path, int flags, ...)
 
 FILE *fopen64(const char *path, const char *mode)
 {
-	FILE *(*next)(const char *, const char *) = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen64");
+	FILE *(*next)(const char *, const char *) =
+		(FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen64");
 
 	return next(file_of(path), mode);
 }
