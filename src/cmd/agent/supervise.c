@@ -423,7 +423,9 @@ static void reap_delivery(struct agent *agent)
 		return;
 	child_message(child, message);
 	agent->changed = true;
-	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM)
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+		snprintf(message, sizeof(message), "the store had not answered when the agent ended");
+	else if (WIFSIGNALED(status))
 		snprintf(message, sizeof(message), "the delivery was ended by signal %d", WTERMSIG(status));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		delivered(agent);
