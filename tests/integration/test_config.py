@@ -78,8 +78,8 @@ def test_event_list_is_checked(record):
 def test_wrong(record, tmp_path):
     for text, line, words in [('[record]\naio = 1000', 2, 'record.aio: "1000" is no number of blocks'),
                               ('[record]\n\n\nfreq', 4, 'record.freq: a value is missing'),
-                              ('[record]\npid = 1', 2, 'record.pid: it has no default'),
-                              ('[record]\nall-cpus', 2, 'record.all-cpus: it has no default'),
+                              ('[record]\npid = 1', 2, 'record.pid: a configuration file cannot set it'),
+                              ('[record]\nall-cpus', 2, 'record.all-cpus: a configuration file cannot set it'),
                               ('[record]\nquiet = perhaps', 2, 'record.quiet: "perhaps" is neither'),
                               ('[record\nquiet', 1, '"]" is missing')]:
         done = record(text, status=USAGE)

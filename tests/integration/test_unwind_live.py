@@ -124,7 +124,7 @@ def test_pipe(millrace, perf, programs, tmp_path):
 
 
 def test_switched_output(millrace, programs, tmp_path):
-    millrace('record', *UNWIND, '--switch-output=20K', '-o', tmp_path / 'part', '--', programs / 'deep', '-m', '400',
+    millrace('record', *UNWIND, '--switch-output=20K', '-o', tmp_path / 'part', '--', programs / 'deep', '-m', '800',
              '-c', '1')
     parts, found = sorted(tmp_path.glob('part.*')), []
     assert len(parts) > 1
