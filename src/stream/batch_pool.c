@@ -143,7 +143,7 @@ void batch_pool_put(struct batch_pool *pool, struct batch_job *job)
 	free_list_put(&pool->free_jobs, job->number);
 	pthread_cond_signal(&pool->room);
 	if (!batch_pool_is_short(pool))
-		atomic_store_explicit(&pool->is_asked, false, memory_order_relaxed);
+		atomic_store_explicit(&pool->flush_requested, false, memory_order_relaxed);
 	signal_pressure(pool);
 	trim(pool);
 }
@@ -299,7 +299,7 @@ static bool is_overtaken(struct batch_pool *pool)
 		pool->overtaken = false;
 	else if (pool->nr_jobs > LEAST_EXTENTS && 4 * nr_free(pool) <= pool->nr_jobs && nr_late > pool->nr_unwritten)
 		pool->overtaken = true;
-	atomic_store_explicit(&pool->level_now, pool->overtaken ? 0 : pool->level_asked, memory_order_relaxed);
+	atomic_store_explicit(&pool->level_now, pool->overtaken ? 0 : pool->requested_level, memory_order_relaxed);
 	return pool->overtaken;
 }
 
@@ -329,7 +329,7 @@ struct batch_pool_stats batch_pool_stats(struct batch_pool *pool)
 void batch_pool_set_level(struct batch_pool *pool, int level)
 {
 	pthread_mutex_lock(&pool->lock);
-	pool->level_asked = level;
+	pool->requested_level = level;
 	if (!pool->overtaken)
 		atomic_store_explicit(&pool->level_now, level, memory_order_relaxed);
 	pthread_mutex_unlock(&pool->lock);
@@ -558,7 +558,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 		nr_workers = params->nr_pipelines; /* they only write, and one thread at a time writes for a pipeline */
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
-	pool->level = pool->level_asked = params->level;
+	pool->level = pool->requested_level = params->level;
 	atomic_init(&pool->level_now, params->level);
 	pool->notifier = params->notifier;
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
@@ -570,7 +570,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	/* Each pipeline may be filling one; with one more all of them can make progress. */
 	pool->nr_jobs = params->nr_pipelines + budget / pool->extent_bytes + 1;
 	init_lock(&pool->lock);
-	pthread_cond_init(&pool->news, NULL);
+	pthread_cond_init(&pool->progress, NULL);
 	init_room(&pool->room);
 	int err = allocate(pool, nr_workers, params->ready_bytes);
 	atomic_init(&pool->pressure, params->pressure);
@@ -618,7 +618,7 @@ void batch_pool_free(struct batch_pool *pool)
 	if (pool->memory)
 		munmap(pool->memory, pool->memory_bytes);
 	pthread_cond_destroy(&pool->room);
-	pthread_cond_destroy(&pool->news);
+	pthread_cond_destroy(&pool->progress);
 	pthread_mutex_destroy(&pool->lock);
 	stack_cutter_free(pool->cutter);
 	extent_stats_free(pool->stats);

@@ -100,20 +100,21 @@ struct batch_pool {
 	 */
 	/* blocked: compressed, but behind one of the same pipeline that is not */
 	atomic_size_t nr_free, nr_to_pack, nr_blocked;
-	atomic_size_t least_free; /* the least value that nr_free ever had */
-	atomic_bool is_asked;     /* memory is short, and the stages were asked to pass batches on (STAGE_MEMORY) */
+	atomic_size_t least_free;    /* the least value that nr_free ever had */
+	atomic_bool flush_requested; /* memory is short, and the stages were asked to pass batches on (STAGE_MEMORY) */
 	_Atomic(struct memory_pressure *) pressure; /* NULL: none; set under the lock */
 	atomic_bool pressure_high;                  /* likewise */
 
 	pthread_mutex_t lock;
 	pthread_cond_t room; /* CLOCK_MONOTONIC; signalled when a job becomes free, or when an output fails */
-	pthread_cond_t news; /* signalled when a worker has ended a turn or has written: a pipeline may be idle now */
+	pthread_cond_t
+		progress; /* signalled when a worker has ended a turn or has written: a pipeline may be idle now */
 	struct batch_job *first_to_pack, *last_to_pack;
 	struct pool_client *first_turn, *last_turn;
 	struct pool_worker *idle; /* idle workers; the last that became idle is first: its memory is in use already */
 	bool ending;
-	int level_asked; /* batch_pool_set_level() */
-	bool overtaken;  /* compression is too slow: nothing is compressed until half of the memory is free */
+	int requested_level; /* batch_pool_set_level() */
+	bool overtaken;      /* compression is too slow: nothing is compressed until half of the memory is free */
 	struct pipeline *with_stages;    /* list of the pipelines whose stages may keep batches */
 	size_t nr_packing, nr_unwritten; /* numbers of jobs; unwritten: waiting to be written */
 	size_t nr_stores;                /* number of turns on a thread that drains */

@@ -318,7 +318,7 @@ static void write_done(struct pool_client *client)
 	pipeline->busy = false;
 	if (raised)
 		priority_restore(&before);
-	pthread_cond_broadcast(&pool->news);
+	pthread_cond_broadcast(&pool->progress);
 }
 
 static void append(struct batch_job **first, struct batch_job **last, struct batch_job *job)
@@ -557,7 +557,7 @@ static void call_stages(struct pool_client *client, size_t most)
 	if (pipeline->commit)
 		write_done(client);
 	end_turn(pipeline);
-	pthread_cond_broadcast(&pool->news);
+	pthread_cond_broadcast(&pool->progress);
 }
 
 static void schedule(struct pipeline *pipeline)
@@ -567,7 +567,7 @@ static void schedule(struct pipeline *pipeline)
 }
 
 /* Stages that keep batches give them back. The lock is held. */
-static void ask_for_memory(struct batch_pool *pool)
+static void request_memory(struct batch_pool *pool)
 {
 	for (struct pipeline *each = pool->with_stages; each; each = each->next_with_stages)
 		if (each->nr_staged)
@@ -621,9 +621,9 @@ static int fill_next(struct producer *producer)
 		return err;
 	producer->filling = batch_pool_take(pool, &pipeline->client);
 	align_as_output(producer);
-	if (batch_pool_is_short(pool) && !atomic_exchange(&pool->is_asked, true)) {
+	if (batch_pool_is_short(pool) && !atomic_exchange(&pool->flush_requested, true)) {
 		pthread_mutex_lock(&pool->lock);
-		ask_for_memory(pool);
+		request_memory(pool);
 		pthread_mutex_unlock(&pool->lock);
 	}
 	if (batch_pool_is_late(pool))
@@ -666,7 +666,7 @@ static void wait_for_room(const struct pipeline *pipeline)
 		return;
 	uint64_t from_ns = clock_ns(CLOCK_MONOTONIC);
 	atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
-	ask_for_memory(pool);
+	request_memory(pool);
 	batch_pool_wake(pool);
 	while (!pipeline->err && free_list_is_empty(&pool->free_jobs))
 		wait_for_signal(pool);
@@ -680,7 +680,7 @@ static void wait_until_idle(const struct pipeline *pipeline)
 {
 	batch_pool_wake(pipeline->pool);
 	while (!is_idle(pipeline))
-		pthread_cond_wait(&pipeline->pool->news, &pipeline->pool->lock);
+		pthread_cond_wait(&pipeline->pool->progress, &pipeline->pool->lock);
 }
 
 /* Returns the error of the inner writer. */
@@ -929,7 +929,7 @@ static int producer_put(struct writer *writer, const void *bytes, size_t len)
 	return err;
 }
 
-static int producer_place(struct writer *writer)
+static int producer_fix_position(struct writer *writer)
 {
 	seal(producer_of(writer));
 	return 0;
@@ -948,13 +948,13 @@ static void flush_by_clock(struct producer *producer)
 }
 
 /* The inner writer is told when it has all that was handed over, by the thread that writes it. */
-static void ask_for_commit(struct producer *producer)
+static void request_commit(struct producer *producer)
 {
 	struct pipeline *pipeline = producer->pipeline;
 
-	bool is_news = producer->committed != producer->writer.queued || pipeline->holds_back || pipeline->flushes;
+	bool has_more = producer->committed != producer->writer.queued || pipeline->holds_back || pipeline->flushes;
 
-	if (!pipeline->inner || !is_news)
+	if (!pipeline->inner || !has_more)
 		return;
 	producer->committed = producer->writer.queued;
 	atomic_fetch_add_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
@@ -975,7 +975,7 @@ static int producer_commit(struct writer *writer, bool all)
 		seal(producer);
 	else
 		producer->aged = producer->filling != NULL;
-	ask_for_commit(producer);
+	request_commit(producer);
 	return 0;
 }
 
@@ -1074,8 +1074,8 @@ void pipeline_request_snapshot(struct writer *writer)
 	struct pipeline *pipeline = pipeline_of(writer);
 
 	pthread_mutex_lock(&pipeline->pool->lock);
-	if (!pipeline->hold.asked_ns)
-		pipeline->hold.asked_ns = clock_ns(CLOCK_MONOTONIC);
+	if (!pipeline->hold.requested_ns)
+		pipeline->hold.requested_ns = clock_ns(CLOCK_MONOTONIC);
 	pthread_mutex_unlock(&pipeline->pool->lock);
 }
 
@@ -1084,14 +1084,14 @@ struct retained_range pipeline_retained(struct writer *writer)
 	struct pipeline *pipeline = pipeline_of(writer);
 
 	pthread_mutex_lock(&pipeline->pool->lock);
-	struct retained_range held = {
+	struct retained_range range = {
 		.first_ns = retained_first_ns(&pipeline->hold),
 		.last_ns = retained_last_ns(&pipeline->hold),
 		.dropped_bytes = pipeline->hold.dropped_bytes,
 	};
-	held.whole_ns = pipeline->hold.dropped_ns > held.first_ns ? pipeline->hold.dropped_ns : held.first_ns;
+	range.whole_ns = pipeline->hold.dropped_ns > range.first_ns ? pipeline->hold.dropped_ns : range.first_ns;
 	pthread_mutex_unlock(&pipeline->pool->lock);
-	return held;
+	return range;
 }
 
 void pipeline_end_input(struct writer *writer)
@@ -1146,7 +1146,7 @@ static const struct writer_ops pipeline_ops = {
 	.take = producer_take,
 	.store = producer_store,
 	.put = producer_put,
-	.place = producer_place,
+	.fix_position = producer_fix_position,
 	.commit = producer_commit,
 	.complete = producer_complete,
 	.close = pipeline_close,
@@ -1243,7 +1243,7 @@ static int producer_close(struct writer *writer)
 	pthread_mutex_lock(&pipeline->pool->lock);
 	batch_pool_wake(pipeline->pool);
 	while (pipeline->arrived || pipeline->client.has_turn) /* what stages have not seen refers to us */
-		pthread_cond_wait(&pipeline->pool->news, &pipeline->pool->lock);
+		pthread_cond_wait(&pipeline->pool->progress, &pipeline->pool->lock);
 	while (*each != producer)
 		each = &(*each)->next;
 	*each = producer->next;
@@ -1259,7 +1259,7 @@ static const struct writer_ops producer_ops = {
 	.take = producer_take,
 	.store = producer_store,
 	.put = producer_put,
-	.place = producer_place,
+	.fix_position = producer_fix_position,
 	.commit = producer_commit,
 	.complete = producer_complete,
 	.close = producer_close,

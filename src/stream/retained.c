@@ -62,7 +62,7 @@ static bool is_too_much(const struct retained *hold, uint64_t now_ns)
 
 void retained_drop(struct retained *hold)
 {
-	uint64_t now_ns = hold->asked_ns ? hold->asked_ns : clock_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = hold->requested_ns ? hold->requested_ns : clock_ns(CLOCK_MONOTONIC);
 
 	while (is_too_much(hold, now_ns)) {
 		struct retained_extent *extent = retained_take(hold);

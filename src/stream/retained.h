@@ -29,7 +29,7 @@ struct retained_limits {
 
 struct retained {
 	struct retained_limits limits;
-	uint64_t asked_ns; /* when a snapshot was requested: age is counted up to then; 0: none was requested */
+	uint64_t requested_ns; /* when a snapshot was requested: age is counted up to then; 0: none was requested */
 	struct retained_extent *first, *last;
 	size_t bytes;        /* held */
 	uint64_t dropped_ns; /* the time of the newest dropped record: all later ones are held; 0: none was dropped */

@@ -141,7 +141,7 @@ static int end_producer_pass(struct stream *stream, uint64_t epoch, uint64_t byt
 	int err = 0;
 
 	if (report || pass == STREAM_DRAIN || (stream->flush_bytes <= 1 && !writer_is_behind(writer)))
-		err = writer_place(writer);
+		err = writer_fix_position(writer);
 	if (err)
 		return err;
 	producers_count(producers, bytes);
@@ -294,7 +294,7 @@ int stream_drain(struct stream *stream)
 	if (!err && !stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)
 		err = mark_round(stream);
 	/* The output is finished when others before it are: nothing of it waits for that in memory. */
-	return err ? err : writer_place(stream->writer);
+	return err ? err : writer_fix_position(stream->writer);
 }
 
 struct writer *stream_exchange(struct stream *stream, struct writer *next)

@@ -65,9 +65,10 @@ bool writer_is_behind(const struct writer *writer)
 	return writer->nr_behind && atomic_load_explicit(writer->nr_behind, memory_order_relaxed);
 }
 
-int writer_place(struct writer *writer)
+int writer_fix_position(struct writer *writer)
 {
-	return writer->err || !writer->ops->place ? writer->err : stick(writer, writer->ops->place(writer));
+	return writer->err || !writer->ops->fix_position ? writer->err
+							 : stick(writer, writer->ops->fix_position(writer));
 }
 
 int writer_commit(struct writer *writer, bool all)

@@ -79,8 +79,8 @@ struct writer_ops {
 	uint64_t (*store)(struct writer *writer);
 	/* NULL: queue() is used. As writer_put(), if the writer treats bytes that are not from a ring differently. */
 	int (*put)(struct writer *writer, const void *bytes, size_t len);
-	/* NULL: there is nothing to do. As writer_place(). */
-	int (*place)(struct writer *writer);
+	/* NULL: there is nothing to do. As writer_fix_position(). */
+	int (*fix_position)(struct writer *writer);
 	/* NULL: nothing is ever held back until more has come. As writer_commit(). */
 	int (*commit)(struct writer *writer, bool all);
 	/* NULL: there is nothing to do. Notes finished writes, or waits for them; advances `stored`. 0 or -errno. */
@@ -119,7 +119,7 @@ bool writer_is_behind(const struct writer *writer);
  * Fixes the position in the output of all that was queued; storing it needs no further call by this thread. Of a
  * producer: it stands before all that any producer queues from now on. 0, or the writer's sticky -errno.
  */
-int writer_place(struct writer *writer);
+int writer_fix_position(struct writer *writer);
 
 /*
  * Called periodically. Bytes that were queued before the previous call (with `all`: all that were queued) no longer

@@ -1167,7 +1167,7 @@ static void test_error_of_a_stage_outlives_a_store(void **state)
 	pipeline_add_stage(writer, &stage.stage);
 	for (unsigned i = 0; i < 2; i++) {
 		queue_all(writer, &span, 1);
-		assert_int_equal(writer_place(writer), 0);
+		assert_int_equal(writer_fix_position(writer), 0);
 	}
 	assert_int_equal(writer_complete(writer, WRITER_ALL), -EBADMSG);
 	assert_int_equal(writer_close(writer, NULL), -EBADMSG);

@@ -319,7 +319,7 @@ static int waiting_queue(struct writer *writer, const struct span spans[], unsig
 	return 0;
 }
 
-static int waiting_place(struct writer *writer)
+static int waiting_fix_position(struct writer *writer)
 {
 	writer->stored = writer->queued;
 	return 0;
@@ -329,7 +329,7 @@ static const struct writer_ops writer_waiting = {
 	.name = "waiting",
 	.state_bytes = sizeof(struct writer),
 	.queue = waiting_queue,
-	.place = waiting_place,
+	.fix_position = waiting_fix_position,
 };
 
 /* The output is switched: what came before is not left in memory until the former file is finished. */

@@ -170,24 +170,24 @@ static int cannot_map(const struct overwrite *overwrite, size_t pages, int err, 
 			too_much(err) ? ": raise kernel.perf_event_mlock_kb or ulimit -l, or give a smaller -m" : "");
 }
 
-static void report_smaller(const struct overwrite *overwrite, size_t pages, size_t asked)
+static void report_smaller(const struct overwrite *overwrite, size_t pages, size_t wanted)
 {
-	if (pages != asked)
+	if (pages != wanted)
 		log_note("overwritten rings of %zu KiB: no more locked memory is allowed (kernel.perf_event_mlock_kb, "
 			 "ulimit -l)",
 			 overwrite->ring_bytes / 1024);
 }
 
 /* Two rings, smaller ones if the user named no size, or at last one. */
-static int map_all(struct overwrite *overwrite, size_t asked, bool exact, struct diag *reterr)
+static int map_all(struct overwrite *overwrite, size_t wanted, bool exact, struct diag *reterr)
 {
-	size_t pages = asked;
+	size_t pages = wanted;
 	int err = try_map(overwrite, pages, 2);
 
 	while (too_much(err) && !exact && pages > 1)
 		err = try_map(overwrite, pages /= 2, 2);
 	if (too_much(err)) {
-		err = try_map(overwrite, pages = asked, 1);
+		err = try_map(overwrite, pages = wanted, 1);
 		if (!err)
 			log_note(
 				"no locked memory for two overwritten rings each: recording pauses while a snapshot is "
@@ -195,7 +195,7 @@ static int map_all(struct overwrite *overwrite, size_t asked, bool exact, struct
 	}
 	if (err)
 		return cannot_map(overwrite, pages, err, reterr);
-	report_smaller(overwrite, pages, asked);
+	report_smaller(overwrite, pages, wanted);
 	return 0;
 }
 
@@ -240,9 +240,9 @@ static int try_map_own(struct overwrite *overwrite, size_t pages)
 	return err;
 }
 
-static int map_own(struct overwrite *overwrite, size_t asked, bool exact, struct diag *reterr)
+static int map_own(struct overwrite *overwrite, size_t wanted, bool exact, struct diag *reterr)
 {
-	size_t pages = asked;
+	size_t pages = wanted;
 
 	split_places(overwrite);
 	int err = try_map_own(overwrite, pages);
@@ -250,7 +250,7 @@ static int map_own(struct overwrite *overwrite, size_t asked, bool exact, struct
 		err = try_map_own(overwrite, pages /= 2);
 	if (err)
 		return cannot_map(overwrite, pages, err, reterr);
-	report_smaller(overwrite, pages, asked);
+	report_smaller(overwrite, pages, wanted);
 	return 0;
 }
 

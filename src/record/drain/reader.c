@@ -34,23 +34,23 @@ enum {
 
 int reader_control_init(struct reader_control *control)
 {
-	*control = (struct reader_control){.stop_fd = -1, .news_fd = -1, .switch_fd = -1, .mark = UINT64_MAX};
+	*control = (struct reader_control){.stop_fd = -1, .notify_fd = -1, .switch_fd = -1, .mark = UINT64_MAX};
 	sem_init(&control->ready, 0, 0);
 	control->stop_fd = eventfd(0, EFD_CLOEXEC);
-	control->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	control->notify_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	control->switch_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return control->stop_fd < 0 || control->news_fd < 0 || control->switch_fd < 0 ? -errno : 0;
+	return control->stop_fd < 0 || control->notify_fd < 0 || control->switch_fd < 0 ? -errno : 0;
 }
 
 void reader_control_fini(struct reader_control *control)
 {
 	if (control->stop_fd >= 0)
 		close(control->stop_fd);
-	if (control->news_fd >= 0)
-		close(control->news_fd);
+	if (control->notify_fd >= 0)
+		close(control->notify_fd);
 	if (control->switch_fd >= 0)
 		close(control->switch_fd);
-	control->stop_fd = control->news_fd = control->switch_fd = -1;
+	control->stop_fd = control->notify_fd = control->switch_fd = -1;
 }
 
 static void signal_eventfd(int fd)
@@ -159,7 +159,7 @@ static void note_hang_ups(struct reader *reader)
 	size_t nr = polls_drop_hung_up(&reader->polls);
 
 	if (nr && atomic_fetch_sub(&reader->control->nr_tasks, nr) == nr)
-		signal_eventfd(reader->control->news_fd);
+		signal_eventfd(reader->control->notify_fd);
 }
 
 /* What is stored beyond what was reported: of an output that several readers have, whichever of them sees it first. */
@@ -394,7 +394,7 @@ static void *run(void *arg)
 		drain_until_stopped(reader);
 	relief_stop(reader->relief);
 	if (reader->err)
-		signal_eventfd(reader->control->news_fd);
+		signal_eventfd(reader->control->notify_fd);
 	reader->at_end = work_so_far(reader);
 	if (reader->relief)
 		thread_use_add(&reader->at_end.use, relief_use(reader->relief));

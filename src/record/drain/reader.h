@@ -25,7 +25,7 @@ struct writer;
 /* State shared by the readers and the main thread, which supervises them. */
 struct reader_control {
 	int stop_fd;            /* eventfd(2); readable from reader_control_stop() on, and never read */
-	int news_fd;            /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
+	int notify_fd;          /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
 	atomic_size_t nr_tasks; /* events of living tasks that readers still watch */
 	sem_t ready;            /* posted by each reader when it runs with its priority and affinity */
 	/* eventfd(2), non-blocking: written when `stored` has reached `mark`, and when all readers have switched */

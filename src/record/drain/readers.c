@@ -107,7 +107,7 @@ static int hand_over(struct readers *readers, const struct readers_params *param
 
 int readers_start(struct readers *readers, const struct readers_params *params, struct diag *reterr)
 {
-	*readers = (struct readers){.control = {.stop_fd = -1, .news_fd = -1, .switch_fd = -1}};
+	*readers = (struct readers){.control = {.stop_fd = -1, .notify_fd = -1, .switch_fd = -1}};
 	int err = make(readers, params);
 
 	if (!err)

@@ -176,7 +176,7 @@ static void note_error(struct rotation *rotation, int err, const struct diag *di
 		finisher->diag = *diag;
 	}
 	pthread_mutex_unlock(&finisher->lock);
-	wake(rotation->readers->control.news_fd);
+	wake(rotation->readers->control.notify_fd);
 }
 
 /* NULL: there is none, and none will come. */

@@ -164,7 +164,7 @@ static int watch_once(struct watch *watch)
 	const struct supervision *supervision = watch->supervision;
 	struct pollfd fds[NR] = {
 		[SIGNALS] = {.fd = supervision->signal_fd, .events = POLLIN},
-		[READERS] = {.fd = supervision->readers->news_fd, .events = POLLIN},
+		[READERS] = {.fd = supervision->readers->notify_fd, .events = POLLIN},
 		[CONTROL] = {.fd = supervision->control->fd, .events = POLLIN}, /* -1 is skipped */
 		[SWITCH] = {.fd = supervision->readers->switch_fd, .events = POLLIN},
 		[TRIGGER] = {.fd = supervision->trigger->fd, .events = POLLIN},
