@@ -113,6 +113,7 @@ static struct dwarf *dwarf_new(Elf *elf, int fd, bool is_split)
 	*dwarf = (struct dwarf){.fd = fd, .elf = elf, .owns_elf = fd >= 0, .is_split = is_split};
 	if (elf_kind(elf) == ELF_K_ELF && ident && ident[EI_DATA] == order && section_of(dwarf, INFO)->len) {
 		dwarf->steps = section_of(dwarf, INFO)->len * STEPS_PER_BYTE + STEPS_MORE;
+		dwarf->nr_linkage = elf_find_linkage(elf, dwarf->linkage, MAX_LINKAGE);
 		return dwarf;
 	}
 	elf_section_fini(&dwarf->sections[INFO]);
@@ -909,10 +910,8 @@ static bool is_linkage(const struct dwarf *dwarf, uint64_t address)
 struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address)
 {
 	static void (*const add[])(struct dwarf *) = {add_aranges, add_units};
-	struct dwarf_unit *found = NULL;
+	struct dwarf_unit *found;
 
-	if (!dwarf->ranges_read)
-		dwarf->nr_linkage = elf_find_linkage(dwarf->elf, dwarf->linkage, MAX_LINKAGE);
 	if (is_linkage(dwarf, address))
 		return NULL;
 	while (!(found = search_ranges(dwarf, address)) && dwarf->ranges_read < sizeof(add) / sizeof(add[0])) {
