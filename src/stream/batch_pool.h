@@ -107,8 +107,8 @@ struct batch_pool {
 
 	pthread_mutex_t lock;
 	pthread_cond_t room; /* CLOCK_MONOTONIC; signalled when a job becomes free, or when an output fails */
-	pthread_cond_t
-		progress; /* signalled when a worker has ended a turn or has written: a pipeline may be idle now */
+	/* signalled when a worker has ended a turn or has written: a pipeline may be idle now */
+	pthread_cond_t progress;
 	struct batch_job *first_to_pack, *last_to_pack;
 	struct pool_client *first_turn, *last_turn;
 	struct pool_worker *idle; /* idle workers; the last that became idle is first: its memory is in use already */
