@@ -5,7 +5,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -35,6 +34,7 @@
 #include "record/setup/eventset.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"
+#include "sysinfo/privileges.h"
 
 enum doctor_state { DOCTOR_YES, DOCTOR_NO, DOCTOR_NOTE };
 
@@ -124,19 +124,28 @@ static uint64_t entry_offset(const char *path)
 	return 0;
 }
 
+/* Of the program that runs. NULL: not known, as /proc is not mounted, or out of memory. The caller frees it. */
+static char *own_path(void)
+{
+	return realpath("/proc/self/exe", NULL);
+}
+
 static void probe_uprobe(struct doctor *doctor)
 {
 	static const char type_path[] = "/sys/bus/event_source/devices/uprobe/type";
-	char self[4096];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	AUTO_FREE char *self = own_path();
 	long type;
+
+	if (!self) {
+		doctor_add(doctor, DOCTOR_NO, "uprobes", "there is no /proc/self/exe: is /proc mounted?");
+		return;
+	}
 
 	if (fd_slurp_long(type_path, &type)) {
 		doctor_add(doctor, DOCTOR_NO, "uprobes",
 			   "there is no %s: it takes a kernel with CONFIG_UPROBE_EVENTS, and /sys", type_path);
 		return;
 	}
-	self[len > 0 ? len : 0] = '\0';
 	struct perf_event_attr attr = {
 		.type = (uint32_t)type,
 		.size = sizeof(attr),
@@ -145,14 +154,19 @@ static void probe_uprobe(struct doctor *doctor)
 		.probe_offset = entry_offset(self),
 	};
 	long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd >= 0)
+	int err = fd < 0 ? errno : 0;
+	if (fd >= 0) {
 		close((int)fd);
-	if (fd < 0)
-		doctor_add(doctor, DOCTOR_NO, "uprobes", "%s: %s", strerror(errno),
-			   event_open_is_filtered() ? EVENT_OPEN_FILTER_ADVICE
-						    : "it takes CAP_PERFMON, and a program that can be read");
-	else
 		doctor_add(doctor, DOCTOR_YES, "uprobes", "%s", self);
+	} else if (event_open_is_filtered()) {
+		doctor_add(doctor, DOCTOR_NO, "uprobes", "a seccomp filter refuses perf_event_open(2): %s",
+			   EVENT_OPEN_FILTER_ADVICE);
+	} else if (err == EACCES || err == EPERM) {
+		doctor_add(doctor, DOCTOR_NO, "uprobes", "not permitted: uprobes take CAP_PERFMON (%s)",
+			   privileges_advice());
+	} else {
+		doctor_add(doctor, DOCTOR_NO, "uprobes", "%s: %s", self, strerror(err));
+	}
 }
 
 static void probe_breakpoint(struct doctor *doctor)
@@ -219,57 +233,31 @@ static void doctor_look_at_events(struct doctor *doctor)
 	probe_rings(doctor);
 }
 
-/* The numbers of the first namespaces: include/linux/proc_ns.h, PROC_USER_INIT_INO and PROC_PID_INIT_INO. */
-static const ino_t FIRST_USER_NAMESPACE = 0xEFFFFFFD, FIRST_PID_NAMESPACE = 0xEFFFFFFC;
-
-/* Of a kind in /proc/self/ns; false also where /proc is not mounted. */
-static bool is_namespaced(const char *kind, ino_t first)
-{
-	char path[64];
-	struct stat status;
-
-	snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
-	return stat(path, &status) == 0 && status.st_ino != first;
-}
-
 /* Meanings of the sysctls: Documentation/admin-guide/sysctl/kernel.rst. */
-/* 0: none, or not known. By capget(2): /proc may not be mounted. */
-static uint64_t own_capabilities(void)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
-
-	if (syscall(SYS_capget, &header, data))
-		return 0;
-	return data[0].effective | (uint64_t)data[1].effective << 32;
-}
-
 static void look_at_rights(struct doctor *doctor)
 {
-	const uint64_t enough = UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN;
-	bool has_it = own_capabilities() & enough;
+	AUTO_FREE char *self = own_path();
+	bool has_it = privileges_have_perfmon();
 	long level;
 
-	if (has_it && !is_namespaced("user", FIRST_USER_NAMESPACE))
+	if (has_it && !privileges_are_namespaced())
 		doctor_add(doctor, DOCTOR_YES, "CAP_PERFMON", "of the whole machine");
 	else if (has_it)
 		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON",
-			   "only in this user namespace, which counts as no right here: record outside of it (rootless "
-			   "containers: as root)");
+			   "only in this user namespace, where it does not count: run as root on the host");
 	else if (geteuid() == 0)
 		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON",
 			   "root without it: start the container with --cap-add PERFMON (podman, docker), "
 			   "--capability=CAP_PERFMON (systemd-nspawn)");
 	else
 		doctor_add(doctor, DOCTOR_NO, "CAP_PERFMON",
-			   "run as root, or: setcap cap_perfmon,cap_ipc_lock+ep millrace");
+			   "run as root, or as root: setcap cap_perfmon,cap_ipc_lock+ep %s", self ? self : "millrace");
 	if (fd_slurp_long("/proc/sys/kernel/perf_event_paranoid", &level))
-		doctor_add(doctor, DOCTOR_NO, "perf events",
-			   "no /proc/sys/kernel/perf_event_paranoid: it takes a kernel with "
-			   "CONFIG_PERF_EVENTS, and /proc");
+		doctor_add(doctor, DOCTOR_NO, "kernel.perf_event_paranoid",
+			   "cannot be read: it takes /proc, and a kernel with CONFIG_PERF_EVENTS");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "kernel.perf_event_paranoid", "%ld: without CAP_PERFMON %s", level,
-			   level > 2    ? "nothing is allowed"
+			   level > 2    ? "the user space of own processes; on kernels of Debian and Ubuntu nothing"
 			   : level == 2 ? "the user space of own processes"
 			   : level == 1 ? "own processes, in the kernel, too"
 			   : level == 0 ? "everything but raw tracepoints of others"
@@ -286,8 +274,9 @@ static void look_at_kallsyms(struct doctor *doctor)
 			   "cannot be read: kernel addresses have no names; is /proc mounted?");
 	else if (!addr && fscanf(file, "%*[^\n]\n%*[^\n]\n%llx", &addr) >= 0 && !addr)
 		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
-			   "shows no addresses: it takes CAP_SYSLOG (run as root), or: sysctl kernel.kptr_restrict=0 "
-			   "kernel.perf_event_paranoid=1");
+			   "shows no addresses: it takes CAP_SYSLOG (%s), or: sysctl kernel.kptr_restrict=0 "
+			   "kernel.perf_event_paranoid=1",
+			   privileges_advice());
 	else
 		doctor_add(doctor, DOCTOR_YES, "/proc/kallsyms", "kernel addresses have names");
 }
@@ -322,8 +311,10 @@ static void look_at_cgroups(struct doctor *doctor)
 		doctor_add(doctor, DOCTOR_YES, "cgroups (-G, --all-cgroups)", "%s", root);
 	else
 		doctor_add(doctor, DOCTOR_NO, "cgroups (-G, --all-cgroups)",
-			   "neither version 2 nor the controller perf_event is mounted: mount -t cgroup2 none "
-			   "/sys/fs/cgroup");
+			   "neither version 2 nor the controller perf_event is mounted: %s",
+			   access("/proc/self/mounts", F_OK) ? "is /proc mounted?"
+			   : access("/sys/fs/cgroup", F_OK)  ? "is /sys mounted?"
+							     : "mount -t cgroup2 none /sys/fs/cgroup");
 }
 
 static void look_at_limits(struct doctor *doctor)
@@ -345,20 +336,27 @@ static void look_at_limits(struct doctor *doctor)
 			   "%llu KiB; more: ulimit -l, or CAP_IPC_LOCK", (unsigned long long)locked.rlim_cur / 1024);
 }
 
+/* The number of the first process namespace: include/linux/proc_ns.h, PROC_PID_INIT_INO. */
+static const ino_t FIRST_PID_NAMESPACE = 0xEFFFFFFC;
+
 static void look_at_surroundings(struct doctor *doctor)
 {
 	AUTO_BUF struct buf lockdown = {0};
-	bool user = is_namespaced("user", FIRST_USER_NAMESPACE);
+	struct stat status;
 
 	if (access("/proc/self/ns/user", F_OK))
 		doctor_add(doctor, DOCTOR_NO, "/proc",
 			   "is not mounted: running tasks have no names: mount -t proc proc /proc");
-	else if (user || is_namespaced("pid", FIRST_PID_NAMESPACE))
+	else if (privileges_are_namespaced())
+		doctor_add(
+			doctor, DOCTOR_NOTE, "container",
+			"a user namespace: its rights do not count; more than own processes is recorded on the host");
+	else if (stat("/proc/self/ns/pid", &status) == 0 && status.st_ino != FIRST_PID_NAMESPACE)
 		doctor_add(doctor, DOCTOR_NOTE, "container",
-			   "%s: rights and other processes are those of the host; record there to see everything",
-			   user ? "a user namespace" : "a process namespace");
+			   "a process namespace: processes outside of it have no number and no name here; record on "
+			   "the host to see them");
 	else
-		doctor_add(doctor, DOCTOR_NOTE, "container", "none: the first namespaces");
+		doctor_add(doctor, DOCTOR_NOTE, "container", "none");
 	if (event_open_is_filtered())
 		doctor_add(doctor, DOCTOR_NO, "seccomp", "the filter refuses perf_event_open(2): %s",
 			   EVENT_OPEN_FILTER_ADVICE);

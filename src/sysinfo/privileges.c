@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,7 +16,14 @@
 #define CAP_CHECKPOINT_RESTORE 40 /* Linux 5.9, 124ea650d307 */
 #endif
 
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38 /* Linux 5.8, 980737282232 */
+#endif
+
 #define BIT(capability) (UINT64_C(1) << (capability))
+
+/* The number of the first user namespace: include/linux/proc_ns.h, PROC_USER_INIT_INO. */
+#define FIRST_USER_NAMESPACE 0xEFFFFFFD
 
 static const uint64_t used_later = BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER) |
 				   BIT(CAP_SYS_PTRACE) | BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYSLOG) |
@@ -48,6 +56,27 @@ static int set(struct sets sets)
 	};
 
 	return syscall(SYS_capset, &header, data) ? -errno : 0;
+}
+
+bool privileges_have_perfmon(void)
+{
+	struct sets sets;
+
+	return get(&sets) && sets.effective & (BIT(CAP_PERFMON) | BIT(CAP_SYS_ADMIN));
+}
+
+bool privileges_are_namespaced(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/user", &status) == 0 && status.st_ino != FIRST_USER_NAMESPACE;
+}
+
+const char *privileges_advice(void)
+{
+	if (privileges_are_namespaced())
+		return "run as root on the host: rights of a user namespace do not count";
+	return geteuid() == 0 ? "root has no such right here: start the container with --cap-add" : "run as root";
 }
 
 void privileges_drop(bool signals_others)

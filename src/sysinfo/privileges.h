@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * privileges: what a recorder gives up when its events are open. Capabilities belong to a thread, and threads that it
- * starts later inherit them: capabilities(7).
+ * privileges: which ones this process has, and what a recorder gives up when its events are open. Capabilities belong
+ * to a thread, and threads that it starts later inherit them: capabilities(7).
  */
 #pragma once
 
 #include <stdbool.h>
+
+/* CAP_PERFMON, or CAP_SYS_ADMIN, which implies it; perhaps only in a user namespace, where it does not count. */
+bool privileges_have_perfmon(void);
+
+/* In a user namespace other than the first one, whose capabilities perf_event_open(2) asks for. false: not known. */
+bool privileges_are_namespaced(void);
+
+/* For messages, in brackets behind the capability that is missing: how this user could have it. */
+const char *privileges_advice(void);
 
 /*
  * Applies to the calling thread and to threads that it starts later. Sets no_new_privs, so no program that is executed

@@ -53,6 +53,7 @@ def test_an_ordinary_user_sees_what_to_change(paranoid, record_unprivileged):
     assert 'sysctl kernel.perf_event_paranoid=1' in found['own processes, in the kernel, too']['text']
     assert 'sysctl kernel.perf_event_paranoid=0' in found['everything (-a)']['text']
     assert found['CAP_PERFMON']['state'] == 'no'
+    assert found['uprobes']['text'] == 'not permitted: uprobes take CAP_PERFMON (run as root)'
     paranoid(0)
     assert doctor()['everything (-a)']['state'] == 'yes'
 
@@ -66,6 +67,7 @@ def test_a_seccomp_filter_is_named(findings, run, program, programs):
              json.loads(without_perf_event_open('doctor', '--json', status=1).out)}
     assert found['seccomp']['state'] == 'no' and '--security-opt seccomp=' in found['seccomp']['text']
     for name in ('own processes, user space', 'everything (-a)', 'rings of the usual size', 'uprobes'):
+        assert 'a seccomp filter refuses perf_event_open(2): ' in found[name]['text']
         assert '--security-opt seccomp=' in found[name]['text'] and 'sysctl' not in found[name]['text'], found[name]
     assert 'refuses' not in findings['seccomp']['text']
     refused = without_perf_event_open('record', '-o', '/dev/null', '-e', 'cpu-clock', '--', 'true', status=255)
@@ -81,13 +83,55 @@ def test_rights_of_a_user_namespace_do_not_count(need_root, paranoid, run, progr
     assert found['CAP_PERFMON']['state'] == 'no' and 'only in this user namespace' in found['CAP_PERFMON']['text']
     assert found['everything (-a)']['state'] == 'no'
     assert 'a user namespace' in found['container']['text']
+    for name in ('own processes, in the kernel, too', 'everything (-a)', 'uprobes', '/proc/kallsyms'):
+        assert '(run as root on the host: ' in found[name]['text'], found[name]
 
 
-def test_no_cgroups(need_root, run, program):
-    script = 'umount -R -l /sys/fs/cgroup 2>/dev/null; exec "$0" doctor --json'
-    done = run(['unshare', '-m', 'sh', '-c', script, program], status=None)
+def test_root_without_capabilities_reads_what_it_lacks(need_root, paranoid, run, program):
+    """As root of a container that was started without --privileged."""
+    paranoid(2)
+    done = run(['setpriv', '--bounding-set=-all', '--inh-caps=-all', program, 'doctor', '--json'], status=0)
     found = {finding['name']: finding for finding in json.loads(done.out)}
-    assert found['cgroups (-G, --all-cgroups)']['state'] == 'no'
+    assert found['CAP_PERFMON']['state'] == 'no'
+    for name in ('own processes, in the kernel, too', 'everything (-a)', 'CAP_PERFMON', 'uprobes', '/proc/kallsyms'):
+        assert '--cap-add' in found[name]['text'] and 'run as root' not in found[name]['text'], found[name]
+
+
+@pytest.fixture(name='findings_after')
+def fixture_findings_after(need_root, run, program):
+    """What a doctor says in a mount namespace that these commands have changed."""
+    def findings_after(script, *prefix):
+        script = f'{script}; exec "$@"'
+        done = run(['unshare', '-m', 'sh', '-c', script, '-', *prefix, program, 'doctor', '--json'], status=None)
+        assert done.err == ''
+        return {finding['name']: finding for finding in json.loads(done.out)}
+    return findings_after
+
+
+@pytest.mark.parametrize('level', [3, 4])
+def test_a_level_that_this_kernel_does_not_know(findings_after, paranoid, tmp_path, level):
+    """Only kernels of Debian and Ubuntu refuse more at 3 and 4 than at 2."""
+    paranoid(2)
+    (tmp_path / 'level').write_text(f'{level}\n')
+    found = findings_after(f'mount --bind {tmp_path}/level /proc/sys/kernel/perf_event_paranoid',
+                           'setpriv', '--reuid=65534', '--regid=65534', '--clear-groups')
+    assert found['own processes, user space']['state'] == 'yes'
+    text = found['kernel.perf_event_paranoid']['text']
+    assert text.startswith(f'{level}: without CAP_PERFMON the user space of own processes; on kernels of Debian')
+    assert f'kernel.perf_event_paranoid is {level}; ' in found['everything (-a)']['text']
+
+
+def test_what_is_not_mounted_is_named(findings_after):
+    found = findings_after('umount -R -l /sys/fs/cgroup 2>/dev/null')
+    assert 'mount -t cgroup2 ' in found['cgroups (-G, --all-cgroups)']['text']
+    found = findings_after('umount -R -l /sys')
+    for name in ('tracefs', 'tracepoints of everything', 'cgroups (-G, --all-cgroups)'):
+        assert found[name]['text'].endswith('is /sys mounted?'), found[name]
+    assert '/sys' in found['uprobes']['text']
+    found = findings_after('umount -l /proc')
+    for name in ('uprobes', '/proc/kallsyms', 'cgroups (-G, --all-cgroups)'):
+        assert found[name]['text'].endswith('is /proc mounted?'), found[name]
+    assert 'mount -t proc ' in found['/proc']['text'] and '/proc' in found['kernel.perf_event_paranoid']['text']
 
 
 def test_usage(millrace):

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "event/parse/event.h"
 #include "event/parse/open.h"
+#include "sysinfo/privileges.h"
 
 /*
  * What an event asks for that nothing can stand in for. Releases: the comments of <linux/perf_event.h> and its history;
@@ -167,36 +168,36 @@ bool event_open_is_filtered(void)
 
 static int explain_permission(const struct event *event, int err, int pid, struct diag *reterr)
 {
+	const char *advice = privileges_advice();
 	long level = paranoid_level();
 	long enough = is_raw_tracepoint(event, pid) ? -1 : pid == -1 ? 0 : event->attr.exclude_kernel ? 2 : 1;
 
 	if (is_probe(event))
-		return diag_set(reterr, err,
-				"event %s: not permitted: uprobes and kprobes take CAP_PERFMON (run as root)",
-				event->name);
+		return diag_set(reterr, err, "event %s: not permitted: uprobes and kprobes take CAP_PERFMON (%s)",
+				event->name, advice);
 	/* A patch of Debian and Ubuntu ("perf_paranoid_any"), where 3 and 4 are the defaults. */
 	if (level > 2)
 		return diag_set(
 			reterr, err,
 			"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON, above 2 "
-			"on kernels of Debian and Ubuntu CAP_SYS_ADMIN (run as root), or: sysctl "
+			"on kernels of Debian and Ubuntu CAP_SYS_ADMIN (%s), or: sysctl "
 			"kernel.perf_event_paranoid=%ld",
-			event->name, level, enough);
+			event->name, level, advice, enough);
 	if (level > enough)
-		return diag_set(reterr, err,
-				"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON (run "
-				"as root) or: sysctl kernel.perf_event_paranoid=%ld",
-				event->name, level, enough);
+		return diag_set(
+			reterr, err,
+			"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON (%s), "
+			"or: sysctl kernel.perf_event_paranoid=%ld",
+			event->name, level, advice, enough);
 	if (event->attr.type == PERF_TYPE_BREAKPOINT && !event->attr.exclude_kernel)
 		return diag_set(reterr, err,
-				"event %s: breakpoints that also see the kernel take CAP_SYS_ADMIN; add :u, "
-				"or run as root",
-				event->name);
+				"event %s: breakpoints that also see the kernel take CAP_SYS_ADMIN (%s); or add :u",
+				event->name, advice);
 	if (pid > 0 && is_of_another_user(pid))
 		return diag_set(reterr, err,
 				"event %s: process %d may not be watched: it belongs to another user, which takes "
-				"CAP_PERFMON and CAP_SYS_PTRACE (run as root)",
-				event->name, pid);
+				"CAP_PERFMON and CAP_SYS_PTRACE (%s)",
+				event->name, pid, advice);
 	return diag_set(reterr, err,
 			"event %s: not permitted, although kernel.perf_event_paranoid is %ld: a security module "
 			"or lockdown forbids it",
