@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -453,6 +454,9 @@ static int run(int argc, char **argv)
 		return COMMAND_USAGE;
 	}
 	doctor = (struct doctor){0};
+	/* Where there is no tracefs, parsing an event mounts it: here for this process alone */
+	if (unshare(CLONE_NEWNS) == 0)
+		(void)!mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 	log_set_level(LOG_ERRORS); /* what an event falls back to is no answer here */
 	doctor_look_at_events(&doctor);
 	doctor_look_at_system(&doctor);

@@ -134,6 +134,15 @@ def test_what_is_not_mounted_is_named(findings_after):
     assert 'mount -t proc ' in found['/proc']['text'] and '/proc' in found['kernel.perf_event_paranoid']['text']
 
 
+def test_nothing_is_mounted(need_root, run, program):
+    """Parsing a tracepoint mounts tracefs where it is missing."""
+    script = 'umount -l /sys/kernel/tracing; "$0" doctor --json; grep -c "^[^ ]* /sys/kernel/tracing " /proc/mounts'
+    done = run(['unshare', '-m', 'sh', '-c', script, program], status=None)
+    text, count = done.out.rsplit(']', 1)
+    found = {finding['name']: finding for finding in json.loads(text + ']')}
+    assert found['tracepoints of everything']['state'] == 'yes' and count.strip() == '0'
+
+
 def test_usage(millrace):
     assert millrace('doctor', '--nonsense', status=129).err.startswith('millrace: ')
     assert millrace('doctor', 'me', status=129).err == 'millrace: doctor takes no argument, but got "me"\n'
