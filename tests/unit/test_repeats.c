@@ -118,12 +118,53 @@ static void test_zstd_encodes_them(void **state)
 	free(bytes);
 }
 
+/* Also what stood more than zstd's usual window before, for a reader that has the frame's window only. */
+static void test_far_repeats_are_in_the_window(void **state)
+{
+	enum { FAR = 3 << 20, PART = 16 << 10, PIECE = 64 << 10 };
+	const struct zstd_pack_params no_size = {.level = 1, .no_size = true};
+	uint8_t *bytes = calloc(1, FAR), *frame = malloc(zstd_bound(FAR)), *out = malloc(PIECE);
+	struct zstd_packer *packer;
+	struct zstd_unpacker *unpacker;
+	unsigned seed = 4;
+	size_t at = 0;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t i = 0; i < PART; i++)
+		bytes[i] = bytes[FAR - PART + i] = (uint8_t)rand_r(&seed);
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
+	/* What an earlier frame was packed with does not count. */
+	assert_true(zstd_pack(packer, &no_size, (struct span){bytes, PIECE}, frame, zstd_bound(FAR)) > 0);
+	int64_t len = zstd_pack_repeats(packer, (struct span){bytes, FAR}, frame, zstd_bound(FAR));
+	if (len > 0) { /* else this libzstd does not take them */
+		struct span rest = {frame, (size_t)len};
+		struct zstd_frame start;
+		assert_true(zstd_frame_start(rest, &start));
+		assert_int_equal(start.bytes, FAR);
+		assert_true(len < PART * 3 / 2);
+		for (int64_t got; (got = zstd_unpack(unpacker, &rest, out, PIECE)) > 0; at += (size_t)got) {
+			assert_true(at + (size_t)got <= FAR);
+			assert_memory_equal(out, bytes + at, got);
+		}
+		assert_int_equal(at, FAR);
+	}
+	zstd_unpacker_free(unpacker);
+	zstd_packer_free(packer);
+	free(out);
+	free(frame);
+	free(bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_records),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_zstd_encodes_them),
+		cmocka_unit_test(test_far_repeats_are_in_the_window),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
