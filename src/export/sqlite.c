@@ -25,6 +25,7 @@ enum table {
 	TABLE_STACKS,
 	TABLE_THREADS,
 	TABLE_CGROUPS,
+	TABLE_SOURCES,
 	TABLE_SAMPLES,
 	TABLE_TASK_EVENTS,
 	TABLE_LOSSES,
@@ -33,10 +34,24 @@ enum table {
 };
 
 static const char *const table_names[NR_TABLES] = {
-	[TABLE_EVENTS] = "events",   [TABLE_OBJECTS] = "objects", [TABLE_SYMBOLS] = "symbols",
-	[TABLE_STACKS] = "stacks",   [TABLE_THREADS] = "threads", [TABLE_CGROUPS] = "cgroups",
-	[TABLE_SAMPLES] = "samples", [TABLE_LOSSES] = "losses",   [TABLE_TASK_EVENTS] = "task_events",
-	[TABLE_MAPS] = "maps",
+	[TABLE_EVENTS] = "events",   [TABLE_OBJECTS] = "objects",     [TABLE_SYMBOLS] = "symbols",
+	[TABLE_STACKS] = "stacks",   [TABLE_THREADS] = "threads",     [TABLE_CGROUPS] = "cgroups",
+	[TABLE_SOURCES] = "sources", [TABLE_SAMPLES] = "sample_rows", [TABLE_TASK_EVENTS] = "task_events",
+	[TABLE_LOSSES] = "losses",   [TABLE_MAPS] = "maps",
+};
+
+/* What many samples have in common: a row of the table `sources`. */
+struct source {
+	uint32_t thread, event, cgroup;
+	int32_t cpu;
+	uint64_t period; /* of the first of them */
+};
+
+/* Stacks are written last: only then is it known in which of them samples end. */
+struct stack_row {
+	uint64_t hash;
+	uint32_t outer, symbol;
+	bool sampled;
 };
 
 struct sql {
@@ -48,9 +63,14 @@ struct sqlite {
 	struct sql sql;
 	struct sqlite_pages pages;
 	struct page_table tables[NR_TABLES];
-	uint64_t nr_rows[NR_TABLES];            /* of tables without an id */
-	uint64_t *symbol_hashes, *stack_hashes; /* heap; by number */
-	uint32_t symbols_room, stacks_room;
+	uint64_t nr_rows[NR_TABLES]; /* of tables without an id */
+	uint64_t *symbol_hashes;     /* heap; by number */
+	struct stack_row *stacks;    /* heap; by number */
+	struct source *sources;      /* heap; by number */
+	struct hash_table by_source; /* number, by a hash */
+	uint32_t symbols_room, stacks_room, sources_room, nr_stacks, nr_sources;
+	uint64_t first_ns;    /* of the first sample */
+	uint64_t last_sample; /* id of the last row of samples */
 };
 
 /* Nothing is read while it is written, and a failure leaves no file: neither journal nor syncs are of use. */
@@ -58,8 +78,8 @@ static const char tables[] =
 	"PRAGMA temp_store = MEMORY;"
 	"PRAGMA journal_mode = OFF;"
 	"PRAGMA synchronous = OFF;"
-	"PRAGMA page_size = 16384;"
-	"PRAGMA user_version = 1;"
+	"PRAGMA page_size = 4096;"
+	"PRAGMA user_version = 2;"
 	"PRAGMA temp_store = MEMORY;" /* the commands write no files but their output */
 	"BEGIN;"
 	"CREATE TABLE recording (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
@@ -72,14 +92,22 @@ static const char tables[] =
 	" hash INTEGER);"
 	"CREATE TABLE threads (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, comm TEXT);"
 	"CREATE TABLE cgroups (id INTEGER PRIMARY KEY, path TEXT, unit TEXT, container TEXT, pod TEXT);"
-	"CREATE TABLE samples (time INTEGER, cpu INTEGER, thread INTEGER REFERENCES threads,"
-	" event INTEGER REFERENCES events, period INTEGER, stack INTEGER REFERENCES stacks,"
-	" cgroup INTEGER REFERENCES cgroups);"
+	"CREATE TABLE sources (id INTEGER PRIMARY KEY, cpu INTEGER, thread INTEGER REFERENCES threads,"
+	" event INTEGER REFERENCES events, period INTEGER, cgroup INTEGER REFERENCES cgroups);"
+	/* What most rows do not need comes last: it takes no room there. */
+	"CREATE TABLE sample_rows (id INTEGER PRIMARY KEY, source INTEGER REFERENCES sources,"
+	" stack INTEGER REFERENCES stacks, period INTEGER, time INTEGER);"
 	"CREATE TABLE task_events (time INTEGER, kind TEXT, thread INTEGER REFERENCES threads, name TEXT);"
 	"CREATE TABLE losses (start INTEGER, end INTEGER, cpu INTEGER, records INTEGER, cause TEXT);"
 	"CREATE TABLE maps (time INTEGER, pid INTEGER, start INTEGER, end INTEGER, offset INTEGER,"
 	" object INTEGER REFERENCES objects);"
 	"COMMIT;";
+
+/* CROSS JOIN: by the rows of samples first, which are in the order of time. */
+static const char samples_view[] =
+	"CREATE VIEW samples AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time, c.cpu, c.thread, c.event,"
+	" coalesce(r.period, c.period) AS period, r.stack, c.cgroup"
+	" FROM sample_rows r CROSS JOIN sources c ON c.id = r.source;";
 
 static const char views[] =
 	"BEGIN;"
@@ -88,8 +116,9 @@ static const char views[] =
 	" FROM samples GROUP BY event, stack;"
 	"CREATE VIEW top_functions AS SELECT e.name AS event, y.name AS function, o.path AS object,"
 	" sum(t.samples) AS samples, sum(t.period) AS period,"
-	" round(100.0 * sum(t.period) / (SELECT sum(period) FROM samples WHERE event = t.event), 2) AS percent"
-	" FROM stack_totals t JOIN stacks k ON k.id = t.stack JOIN symbols y ON y.id = k.symbol"
+	" round(100.0 * sum(t.period) / a.period, 2) AS percent"
+	" FROM stack_totals t JOIN (SELECT event, sum(period) AS period FROM samples GROUP BY event) a"
+	" ON a.event = t.event JOIN stacks k ON k.id = t.stack JOIN symbols y ON y.id = k.symbol"
 	" JOIN events e ON e.id = t.event LEFT JOIN objects o ON o.id = y.object"
 	" GROUP BY t.event, y.name, y.object ORDER BY period DESC;"
 	"CREATE VIEW stack_functions AS WITH RECURSIVE part (stack, at) AS (SELECT id, id FROM stacks"
@@ -351,16 +380,32 @@ static int sqlite_stack(struct exporter *exporter, uint32_t number, uint32_t out
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
 
-	if (table_make_room((void **)&sqlite->stack_hashes, sizeof(uint64_t), number, &sqlite->stacks_room))
+	if (table_make_room((void **)&sqlite->stacks, sizeof(*sqlite->stacks), number, &sqlite->stacks_room))
 		return -ENOMEM;
-	sqlite->stack_hashes[number] = hash_mix(outer ? sqlite->stack_hashes[outer] : 0, sqlite->symbol_hashes[frame]);
-	const struct page_value row[] = {
-		{.type = PAGE_NULL},
-		reference_value(outer),
-		integer_value(frame),
-		integer_value(sqlite->stack_hashes[number]),
+	sqlite->stacks[number] = (struct stack_row){
+		.hash = hash_mix(outer ? sqlite->stacks[outer].hash : 0, sqlite->symbol_hashes[frame]),
+		.outer = outer,
+		.symbol = frame,
 	};
-	return put(sqlite, TABLE_STACKS, number, row, NR(row));
+	sqlite->nr_stacks = number;
+	return 0;
+}
+
+static int put_stacks(struct sqlite *sqlite)
+{
+	int err = 0;
+
+	for (uint32_t number = 1; number <= sqlite->nr_stacks && !err; number++) {
+		const struct stack_row *stack = &sqlite->stacks[number];
+		const struct page_value row[] = {
+			{.type = PAGE_NULL},
+			reference_value(stack->outer),
+			integer_value(stack->symbol),
+			stack->sampled ? integer_value(stack->hash) : (struct page_value){.type = PAGE_NULL},
+		};
+		err = put(sqlite, TABLE_STACKS, number, row, NR(row));
+	}
+	return err;
 }
 
 static int sqlite_thread(struct exporter *exporter, uint32_t number, const struct export_thread *thread)
@@ -391,15 +436,76 @@ static int sqlite_cgroup(struct exporter *exporter, uint32_t number, const char 
 	return err;
 }
 
+/* The number of its source, which is made when it is new. */
+static int find_source(struct sqlite *sqlite, const struct export_sample *sample, uint32_t *ret)
+{
+	uint64_t key = hash_mix(hash_mix((uint64_t)sample->event << 32 | sample->thread, sample->cgroup),
+				(uint32_t)sample->cpu);
+
+	for (struct hash_slot *slot = hash_table_find(&sqlite->by_source, key); slot;
+	     slot = hash_table_next(&sqlite->by_source, slot)) {
+		const struct source *source = &sqlite->sources[slot->number];
+		*ret = (uint32_t)slot->number;
+		if (source->thread == sample->thread && source->event == sample->event && source->cpu == sample->cpu &&
+		    source->cgroup == sample->cgroup)
+			return 0;
+	}
+	const struct page_value row[] = {
+		{.type = PAGE_NULL},           cpu_value(sample->cpu),
+		integer_value(sample->thread), integer_value(sample->event + 1),
+		integer_value(sample->period), reference_value(sample->cgroup),
+	};
+	*ret = sqlite->nr_sources + 1;
+	if (table_make_room((void **)&sqlite->sources, sizeof(*sqlite->sources), *ret, &sqlite->sources_room) ||
+	    hash_table_add_number(&sqlite->by_source, key, *ret))
+		return -ENOMEM;
+	sqlite->sources[*ret] = (struct source){
+		.thread = sample->thread,
+		.event = sample->event,
+		.cgroup = sample->cgroup,
+		.cpu = sample->cpu,
+		.period = sample->period,
+	};
+	sqlite->nr_sources = *ret;
+	return put(sqlite, TABLE_SOURCES, *ret, row, NR(row));
+}
+
+/*
+ * Ids grow, and are times: nanoseconds since the first sample, from 1 on. A sample that is not later than the one
+ * before has the next id, and its time; so has one after a leap that is none of a recording.
+ */
+static uint64_t next_id(const struct sqlite *sqlite, uint64_t time_ns, bool *ret_is_time)
+{
+	uint64_t id = time_ns - sqlite->first_ns + 1;
+
+	*ret_is_time = id > sqlite->last_sample && id < UINT64_C(1) << 62 && time_ns <= INT64_MAX;
+	return *ret_is_time ? id : sqlite->last_sample + 1;
+}
+
 static int sqlite_sample(struct exporter *exporter, const struct export_sample *sample)
 {
-	const struct page_value row[] = {
-		integer_value(sample->time_ns),   cpu_value(sample->cpu),        integer_value(sample->thread),
-		integer_value(sample->event + 1), integer_value(sample->period), integer_value(sample->stack),
-		reference_value(sample->cgroup),
-	};
+	struct sqlite *sqlite = sqlite_of(exporter);
+	uint32_t source;
+	bool is_time;
+	int err = find_source(sqlite, sample, &source);
 
-	return append(sqlite_of(exporter), TABLE_SAMPLES, row, NR(row));
+	if (err)
+		return err;
+	if (!sqlite->last_sample)
+		sqlite->first_ns = sample->time_ns <= INT64_MAX ? sample->time_ns : 0;
+	uint64_t id = next_id(sqlite, sample->time_ns, &is_time);
+	bool is_period = sqlite->sources[source].period == sample->period;
+	const struct page_value none = {.type = PAGE_NULL};
+	const struct page_value row[] = {
+		none,
+		integer_value(source),
+		integer_value(sample->stack),
+		is_period ? none : integer_value(sample->period),
+		is_time ? none : integer_value(sample->time_ns),
+	};
+	sqlite->last_sample = id;
+	sqlite->stacks[sample->stack].sampled = true;
+	return put(sqlite, TABLE_SAMPLES, id, row, NR(row));
 }
 
 static int put_loss(struct sqlite *sqlite, const struct export_marker *marker)
@@ -444,11 +550,23 @@ static int sqlite_map(struct exporter *exporter, const struct export_map *map)
 	return append(sqlite_of(exporter), TABLE_MAPS, row, NR(row));
 }
 
+static int make_samples_view(struct sqlite *sqlite, struct diag *reterr)
+{
+	char text[sizeof(samples_view) + 32];
+
+	snprintf(text, sizeof(text), samples_view, (int64_t)sqlite->first_ns - 1);
+	return run(sqlite, text, reterr);
+}
+
 static int sqlite_close_(struct exporter *exporter, struct diag *reterr)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
-	int err = end_pages(sqlite, reterr);
+	int err = put_stacks(sqlite);
 
+	if (!err)
+		err = end_pages(sqlite, reterr);
+	if (!err)
+		err = make_samples_view(sqlite, reterr);
 	if (!err)
 		err = run(sqlite, views, reterr);
 	int code = err || !exporter->path ? SQLITE_OK : sqlite3_close(sqlite->sql.db);
@@ -466,8 +584,10 @@ static void sqlite_free_(struct exporter *exporter)
 	for (unsigned i = 0; i < NR_TABLES; i++)
 		page_table_fini(&sqlite->tables[i]);
 	sqlite3_close(sqlite->sql.db);
+	hash_table_fini(&sqlite->by_source);
 	free(sqlite->symbol_hashes);
-	free(sqlite->stack_hashes);
+	free(sqlite->stacks);
+	free(sqlite->sources);
 }
 
 const struct export_format export_sqlite = {
@@ -527,6 +647,14 @@ static int may_read(void *ctx, int action, const char *first, const char *second
 		       : SQLITE_DENY;
 }
 
+/* What would change a view fails before may_read() is called, and only the text of the error tells. */
+static bool is_refused(sqlite3 *db)
+{
+	static const char of_view[] = "cannot modify ";
+
+	return sqlite3_errcode(db) == SQLITE_AUTH || strncmp(sqlite3_errmsg(db), of_view, sizeof(of_view) - 1) == 0;
+}
+
 static void take_value(sqlite3_stmt *stmt, int at, struct sql_value *ret)
 {
 	*ret = (struct sql_value){.type = SQL_NULL};
@@ -576,8 +704,7 @@ int sql_query(struct sql *sql, const char *text, const struct sql_receiver *rece
 	while (*text && !err) {
 		sqlite3_stmt *stmt = NULL;
 		if (sqlite3_prepare_v2(sql->db, text, -1, &stmt, &text) != SQLITE_OK) {
-			int code = sqlite3_errcode(sql->db);
-			return code == SQLITE_AUTH
+			return is_refused(sql->db)
 				       ? diag_set(reterr, -EPERM, "this statement is refused: only SELECT may be used")
 				       : diag_set(reterr, -EINVAL, "%s", sqlite3_errmsg(sql->db));
 		}

@@ -411,6 +411,8 @@ void pages_put(struct sqlite_pages *pages, struct page_table *table, uint64_t ro
 
 	if (pages->code)
 		return;
+	while (nr && values[nr - 1].type == PAGE_NULL) /* columns that a row does not have are NULL */
+		nr--;
 	measure_row(values, nr, &shape);
 	if (shape.bytes > pages->page_bytes - 35) {
 		put_long_row(pages, table, rowid, &shape, values);

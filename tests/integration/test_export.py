@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+import perf_file
 from conftest import wait_until
 
 
@@ -263,6 +264,45 @@ def test_sqlite_totals(data, millrace, profile, reader):
     assert reader('sqlite3', profile('sqlite'), 'PRAGMA integrity_check; PRAGMA foreign_key_check') == 'ok\n'
 
 
+def test_sqlite_samples_without_chains(millrace, tmp_path, reader):
+    """Exact whatever their times and periods are, and the file is five times smaller than the text."""
+    if 'sqlite' not in formats(millrace):
+        pytest.skip('this build has no SQLite')
+    start = 300000 * 10**9  # of a machine that is up for days
+    wanted = []
+    for i in range(30000):
+        time = start + 104729 * (i - i % 10 // 9)  # a tenth are at the time of another one
+        wanted.append((time, i * 7 % 5 % 2, 100 + i % 20, 100010 + (i % 50 == 0) * i))
+    records = b''.join(perf_file.sample(1, 0xffffffff81000000 + 64 * (i % 300), tid << 32 | tid, time, cpu, period)
+                       for i, (time, cpu, tid, period) in enumerate(wanted))
+    data, out = tmp_path / 'perf.data', tmp_path / 'out.db'
+    attr = perf_file.attr(type=1, sample_period=9999, sample_type=1 | 2 | 4 | 128 | 256)
+    data.write_bytes(perf_file.build([attr], {}, records=records + perf_file.FINISHED_ROUND))
+    millrace('export', '-i', data, '--format=sqlite', '-o', out)
+    found = millrace('query', '-i', out, '--no-header',
+                     'SELECT time, cpu, tid, period FROM samples s JOIN threads h ON h.id = s.thread').out
+    assert [tuple(map(int, line.split('\t'))) for line in found.splitlines()] == wanted
+    assert reader('sqlite3', out, 'PRAGMA integrity_check; PRAGMA foreign_key_check') == 'ok\n'
+    text = millrace('script', '-i', data).out
+    assert text.count('cpu-clock') == len(wanted) and len(text) > 5 * out.stat().st_size
+
+
+@pytest.mark.parametrize('times', [
+    [0, 0, 0],
+    [5, 0, 6, 2**63 - 1, 2**63 - 1, 7, 7],
+    [2**63 - 1, 1, 2**62 + 5, 2**62 - 1],
+    [2**64 - 1, 2**63, 1, 2**63 + 1],
+])
+def test_sqlite_times(query, millrace, tmp_path, times):
+    """In a file without an order, as of a damaged or hostile recording."""
+    data = tmp_path / 'perf.data'
+    data.write_bytes(perf_file.build([perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4)], {},
+                                     records=b''.join(perf_file.sample(2, 4096, 7 << 32 | 7, time) +
+                                                      perf_file.FINISHED_ROUND * 3 for time in times)))
+    found = millrace('query', '-i', data, '--no-header', 'SELECT time FROM samples').out.split()
+    assert sorted(int(time) % 2**64 for time in found) == sorted(times)
+
+
 @pytest.fixture(scope='module')
 def query(data, millrace):
     if 'sqlite' not in formats(millrace):
@@ -293,6 +333,12 @@ def test_sqlite_views(data, millrace, query):
     assert int(timeline[0]['samples']) == sum(samples for samples, _ in totals(millrace, data).values())
     top = rows(query('SELECT function, samples FROM total_functions LIMIT 1000').out)
     assert {'spin_thread', 'spin_outer'} <= {row['function'] for row in top}
+    shares = rows(query('SELECT sum(percent) AS percent FROM top_functions GROUP BY event').out)
+    assert all(abs(float(row['percent']) - 100) < 5 for row in shares)
+    hashed = query('--no-header', 'SELECT count(*) FROM stacks WHERE hash IS NOT NULL;'
+                   'SELECT count(DISTINCT stack) FROM samples;'
+                   'SELECT count(*) FROM samples s JOIN stacks k ON k.id = s.stack WHERE k.hash IS NULL').out.split()
+    assert int(hashed[0]) == int(hashed[1]) > 0 and hashed[2] == '0'
     kinds = rows(query('SELECT kind, count(*) AS nr FROM task_events GROUP BY kind').out)
     assert {row['kind'] for row in kinds} >= {'fork', 'exit', 'exec'}
     assert 'spin' in query('SELECT DISTINCT path FROM maps JOIN objects ON id = object').out
