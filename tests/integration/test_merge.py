@@ -231,6 +231,9 @@ def test_several_machines(hosts, perf, millrace, tmp_path):
     table = millrace('report', '-i', out, '-s', 'host', '-n', '-g', 'none', '-F', 'host,sample').out
     assert sum(map(int, re.findall(r'^ +web1 +(\d+)', table, re.M))) == len(first)
     assert sum(map(int, re.findall(r'^ +web2 +(\d+)', table, re.M))) == len(second)
+    # Both machines have one kernel: that of the second is no other, it only has no names here.
+    hints = millrace('report', '-i', out, '-s', 'dso', '-g', 'none').err
+    assert re.search(r'% of samples: \[kernel of web2\] has no names: ', hints) and 'is not the kernel' not in hints
     # Who ended a wait is a task of the same machine.
     text = millrace('report', '-i', out, '-s', 'host,waker', '-g', 'none').out
     wakers = re.findall(r'(web\d) +spin\S*:(\d+)', text)

@@ -242,8 +242,8 @@ static void put_remedy(const struct machine *machine, const struct unnamed *unna
 		/* As merge names what is in the kernel of another machine than the first. */
 		if (dso->name[0] == '[' && strstr(dso->name, " of "))
 			buf_printf(out,
-				   "%s is not the kernel that this file has the names of: report the recording of "
-				   "that machine by itself",
+				   "%s has no names: a merged file has those of its first machine's kernel only; "
+				   "report the recording of that machine by itself",
 				   dso->name);
 		else if (!dso->symbols.nr)
 			buf_printf(out, "the kernel module %s is not here: record with --bundle", dso->name);
