@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -142,4 +145,72 @@ int object_file_open_of_process(pid_t pid, const char *path, const struct object
 		return -errno;
 	int fd = object_file_open_in(root, path, mapped);
 	return fd >= 0 || !mapped || !mapped->file.inode ? fd : open_mapping(pid, mapped);
+}
+
+/* Source: user_namespaces(7): in the initial one all 2^32 - 1 ids are their own. */
+static bool in_own_user_namespace(void)
+{
+	AUTO_BUF struct buf map = {0};
+	unsigned long inside, outside, nr;
+
+	return fd_slurp("/proc/self/uid_map", 1 << 16, &map) == 0 &&
+	       sscanf(buf_text(&map), "%lu %lu %lu", &inside, &outside, &nr) == 3 && nr != UINT32_MAX;
+}
+
+static bool is_on_tmpfs(int fd)
+{
+	struct statfs status;
+
+	return fstatfs(fd, &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
+
+/* 0: unknown. */
+static pid_t parent_of(pid_t pid)
+{
+	AUTO_BUF struct buf stat = {0};
+	char path[32], state;
+	int parent;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (fd_slurp(path, 1 << 16, &stat))
+		return 0;
+	const char *behind_name = strrchr(buf_text(&stat), ')');
+	return behind_name && sscanf(behind_name, ") %c %d", &state, &parent) == 2 ? parent : 0;
+}
+
+/* 1: it is in our mount namespace; 0: in another one; -1: we may not know. */
+static int shares_our_mounts(pid_t pid)
+{
+	struct stat ours, its;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	if (stat("/proc/self/ns/mnt", &ours) || stat(path, &its))
+		return -1;
+	return ours.st_ino == its.st_ino;
+}
+
+pid_t process_outside_namespace(void)
+{
+	enum { ANCESTORS_MAX = 64 };
+	int shares = shares_our_mounts(1);
+	pid_t pid = getppid();
+
+	if (shares >= 0)
+		return shares ? 0 : 1;
+	for (unsigned i = 0; i < ANCESTORS_MAX && pid > 1; i++, pid = parent_of(pid))
+		if (shares_our_mounts(pid) == 0)
+			return pid;
+	return in_own_user_namespace() ? -1 : 0;
+}
+
+bool object_file_is_private(int fd, const char *path, pid_t outside)
+{
+	struct stat here, there;
+
+	if (outside <= 0)
+		return outside < 0 && is_on_tmpfs(fd);
+	AUTO_FD int other = object_file_open_of_process(outside, path, NULL);
+	return other < 0 || fstat(fd, &here) || fstat(other, &there) || here.st_dev != there.st_dev ||
+	       here.st_ino != there.st_ino;
 }

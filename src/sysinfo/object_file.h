@@ -55,3 +55,16 @@ int object_file_open_of_process(pid_t pid, const char *path, const struct object
  * too.
  */
 int object_file_open_map(pid_t pid, uint64_t start, uint64_t end, const struct object_mapping *mapped);
+
+/*
+ * A process in a mount namespace that is there when ours may be gone: process 1, or where we may not look at that, the
+ * first of our ancestors in another one. 0: they are in ours; -1: unknown, and we are in a user namespace, without
+ * which an ordinary user has no mount namespace of his own.
+ */
+pid_t process_outside_namespace(void);
+
+/*
+ * Whether the open file, which was found under this path, is not there outside: there is another file, or none. Where
+ * the outside is unknown, whether it is on a tmpfs.
+ */
+bool object_file_is_private(int fd, const char *path, pid_t outside);

@@ -148,6 +148,7 @@ GONE = {
     'chroot': 'mkdir -p own/bin; cp $B/v1.static own/bin/$A; chroot own /bin/$A; rm -r own',
     'memfd': 'exec python3 memfd.py',
 }
+OF_OURS = 'cp $B/v1 own/$A; own/$A'
 MEMFD = """
 import os
 fd = os.memfd_create(os.environ['A'])
@@ -162,7 +163,7 @@ def record_what_goes(program, builds, tmp_path):
         (tmp_path / 'own').mkdir(exist_ok=True)
         (tmp_path / 'memfd.py').write_text(MEMFD)
         return run_command([*within, program, 'record', *options, '-e', 'cpu-clock', '-F', '4999', '-o',
-                            tmp_path / 'data', '--', 'sh', '-ec', GONE[what]], cwd=tmp_path, status=status,
+                            tmp_path / 'data', '--', 'sh', '-ec', GONE.get(what, OF_OURS)], cwd=tmp_path, status=status,
                            env={**os.environ, **environ, 'A': APP, 'B': str(builds)})
     return run
 
@@ -178,6 +179,26 @@ def test_kept_while_it_lived(millrace, perf, record_what_goes, tmp_path, what):
                       '--percent-limit', '0', env={**os.environ, **home}).out
         assert 'hot_v1_a' in out and ('hot_v2_a_longer_name' in out) == ('here' in what), out
         assert not re.search(r'\[\.\] 0x', out), out
+
+
+# Files of the recorder's own mount namespace, in which it is itself. An ordinary user needs a user namespace for one.
+OURS = {
+    'mount': ['unshare', '-m'],
+    'user': ['unshare', '-U', '-r', '-m'],
+    'process 1': ['unshare', '-p', '-f', '--mount-proc', 'sh', '-c', 'unshare -m "$@"; exit $?', 'sh'],
+}
+
+
+@pytest.mark.parametrize('kind', OURS)
+def test_kept_of_our_own_mount_namespace(millrace, record_what_goes, tmp_path, kind):
+    """Also when it ends and its file is still under its path; what others have there, too, is not copied."""
+    home = {'HOME': str(tmp_path / 'home')}
+    (tmp_path / 'home').mkdir()
+    done = record_what_goes('ours', within=[*OURS[kind], 'sh', '-ec', OWN + 'exec "$@"', 'sh'], **home)
+    assert 'copied 1 object' in done.err, done.err
+    out = millrace('report', '-i', tmp_path / 'data', '-s', 'dso,sym', '--dsos', APP, '--percent-limit', '0',
+                   env={**os.environ, **home}).out
+    assert 'hot_v1_a' in out and not re.search(r'\[\.\] 0x', out), out
 
 
 def test_not_kept_with_no_buildid_cache(record_what_goes, tmp_path):

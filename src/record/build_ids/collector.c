@@ -25,6 +25,7 @@
 #include "record/build_ids/scan.h"
 #include "stream/stage.h"
 #include "sysinfo/elf_note.h"
+#include "sysinfo/object_file.h"
 
 /* "[ext4]" or "/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz" -> "ext4". */
 static void module_name(const char *name, char ret[64])
@@ -61,7 +62,7 @@ static int open_of_process(const struct map_history *history, size_t nr, const s
 /* An object that was mapped, found again. */
 struct found_object {
 	int fd;          /* -errno: not found; why not under its path */
-	bool under_path; /* where it will be looked for */
+	bool under_path; /* where it will be looked for, also from outside of our mount namespace */
 };
 
 static bool has_build_id(int fd, const struct elf_id *id)
@@ -81,8 +82,10 @@ static struct found_object find_build(const struct map_history *history, size_t 
 	AUTO_FD int fd = object_file_open(object->name, NULL);
 	int err = fd < 0 ? fd : -ESTALE;
 
-	if (fd >= 0 && has_build_id(fd, build_id))
-		return (struct found_object){.fd = take_fd(&fd), .under_path = true};
+	if (fd >= 0 && has_build_id(fd, build_id)) {
+		bool private = object_file_is_private(fd, object->name, collected->kept.outside);
+		return (struct found_object){.fd = take_fd(&fd), .under_path = !private};
+	}
 	int fd_kept = object_watch_find_build(collected->watch, object->name, build_id);
 	if (fd_kept >= 0)
 		return (struct found_object){.fd = fcntl(fd_kept, F_DUPFD_CLOEXEC, 0)};
@@ -101,7 +104,9 @@ static struct found_object find_file(const struct map_history *history, size_t n
 		return find_build(history, nr, collected);
 	int fd = object_file_open(object->name, &mapped);
 	if (fd >= 0 || !mapped.file.inode)
-		return (struct found_object){.fd = fd, .under_path = true};
+		return (struct found_object){
+			.fd = fd,
+			.under_path = fd < 0 || !object_file_is_private(fd, object->name, collected->kept.outside)};
 	int fd_kept = object_watch_find(collected->watch, &mapped.file);
 	if (fd_kept >= 0 && object_file_is(fd_kept, &mapped))
 		return (struct found_object){.fd = fcntl(fd_kept, F_DUPFD_CLOEXEC, 0)};

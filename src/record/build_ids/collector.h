@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/span.h"
 #include "perfdata/attr.h"
@@ -26,9 +27,13 @@ struct collector;
 struct object_watch;
 struct progress;
 
-/* Copies of objects that are no longer under their path, or never were under that path in our mount namespace. */
+/*
+ * Copies of objects that are no longer under their path, or never were under that path in our mount namespace, or only
+ * are there in ours.
+ */
 struct kept_objects {
 	const char *directory; /* object_cache.h; NULL: none are kept */
+	pid_t outside;         /* process_outside_namespace() */
 	uint64_t max_bytes;
 	uint64_t bytes; /* copied, in files: */
 	size_t nr, nr_too_large;

@@ -19,6 +19,7 @@
 #include "record/build_ids/collector.h"
 #include "record/features/features.h"
 #include "record/output/record_end.h"
+#include "sysinfo/object_file.h"
 
 static int add_sample_time(const struct collected *collected, struct feature_set *set)
 {
@@ -93,7 +94,8 @@ static int add_ledger(const struct finish_params *params, struct feature_set *se
 static void say_kept(const struct finish_params *params, const struct kept_objects *kept)
 {
 	if (kept->nr)
-		log_note("copied %zu object%s (%.1f MB) into %s, because their paths do not lead to them here",
+		log_note("copied %zu object%s (%.1f MB) into %s, because their paths do not lead to them here, or "
+			 "only in this mount namespace",
 			 kept->nr, kept->nr == 1 ? "" : "s", (double)kept->bytes / 1e6, params->cache);
 	if (kept->nr_too_large)
 		log_note("%zu objects to which their paths do not lead are not kept: together they are larger than "
@@ -134,6 +136,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .watch = params->watch,
 				      .gone = &gone,
 				      .kept = {.directory = params->cache,
+					       .outside = params->cache ? process_outside_namespace() : 0,
 					       .max_bytes = params->cache_max_bytes,
 					       .all_jitdumps = params->bundle}};
 
