@@ -33,9 +33,10 @@ os.environ['LC_ALL'] = 'C'
 os.environ.pop('LANGUAGE', None)
 
 
-# A shell that starts the tests in the background has these ignored, and programs inherit that.
+# A shell that starts the tests in the background, or nohup(1), has these ignored, and programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Held alone by tests that change kernel.perf_event_paranoid, together by those that rely on what it says.
 SYSCTL_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
