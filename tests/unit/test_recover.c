@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "compress/extent_index.h"
+#include "perfdata/layout.h"
 #include "read/session.h"
 #include "record/output/recover.h"
 #include "session_file.h"
@@ -65,6 +66,11 @@ static void build(struct buf *out, size_t ends[NR_SAMPLES + 1])
 		}
 		ends[i + 1] = out->len - start;
 	}
+}
+
+static void set_header(struct buf *file, const struct file_header *header)
+{
+	memcpy(file->data, header, sizeof(*header));
 }
 
 static void store(const char *name, const void *bytes, size_t len)
@@ -219,9 +225,11 @@ static void test_what_cannot_be_recovered_says_why(void **state)
 
 	memcpy(&header, file.data, sizeof(header));
 	struct file_section attrs = header.attrs;
-	for (unsigned i = 0; i < 3; i++) {
-		header.attrs = (struct file_section[]){
-			{start + 1, attrs.size}, {attrs.offset, start - attrs.offset + 1}, {attrs.offset, 0}}[i];
+	for (unsigned i = 0; i < 4; i++) {
+		header.attrs = (struct file_section[]){{start + 1, attrs.size},
+						       {attrs.offset, start - attrs.offset + 1},
+						       {attrs.offset, attrs.size - 1},
+						       {attrs.offset, 0}}[i];
 		memcpy(file.data, &header, sizeof(header));
 		store(path, file.data, file.len);
 		expect(path, -EBADMSG, "events cannot be read");
@@ -235,6 +243,31 @@ static void test_what_cannot_be_recovered_says_why(void **state)
 	assert_int_equal(symlink(path, other), 0);
 	expect(other, -ELOOP, "link");
 	assert_int_equal(unlink(other), 0);
+}
+
+/* A list of events that breaks off is not read beyond its end, and an event of no known size is none. */
+static void test_events_that_break_off(void **state)
+{
+	enum { NR = 30 };
+	AUTO_BUF struct buf file = {0};
+	struct event_desc many[NR];
+	struct file_events events;
+	struct file_header header;
+
+	(void)state;
+	file_events_init(&events);
+	for (size_t i = 0; i < NR; i++)
+		many[i] = events.events[0];
+	header_encode(many, NR, &file, &header);
+	header.attrs.size--;
+	set_header(&file, &header);
+	store(path, file.data, file.len);
+	expect(path, -EBADMSG, "events cannot be read");
+	header.attrs.size = header.attr_size;
+	set_header(&file, &header);
+	memset(file.data + header.attrs.offset + offsetof(struct perf_event_attr, size), 0xff, sizeof(uint32_t));
+	store(path, file.data, file.len);
+	expect(path, -EBADMSG, "events cannot be read");
 }
 
 /* A data directory: each part is cut behind its last whole record. */
@@ -269,14 +302,99 @@ static void test_parts_of_a_directory(void **state)
 	}
 	assert_int_equal(recover(other, &result, &diag), 0);
 	assert_true(result.was_whole);
-	/* A part that lost its end makes it one that is not whole. */
-	assert_int_equal(truncate(name, st.st_size - 1), 0);
-	cuts_are_refused = true;
-	expect(other, -EPERM, "cannot be cut");
-	cuts_are_refused = false;
+	/* The header that a directory has from the start is none of an end: the times of samples are known then only. */
+	snprintf(name, sizeof(name), "%s/data", other);
+	file.len = 0;
+	assert_int_equal(fd_slurp(name, 1 << 20, &file), 0);
+	struct file_header header = header_of(name);
+	header.features[0] &= ~(UINT64_C(1) << FEATURE_SAMPLE_TIME);
+	set_header(&file, &header);
+	store(name, file.data, file.len);
 	assert_int_equal(recover(other, &result, &diag), 0);
 	assert_false(result.was_whole);
-	assert_int_equal(result.nr_samples, 5 + 5);
+	/* Each part that lost its end makes it one that is not whole. */
+	for (unsigned part = 0; part < 2; part++) {
+		snprintf(name, sizeof(name), "%s/data.%u", other, part);
+		assert_int_equal(truncate(name, (off_t)(ends[5 + part] - ends[0] - 1)), 0);
+		cuts_are_refused = true;
+		expect(other, -EPERM, "cannot be cut");
+		cuts_are_refused = false;
+		assert_int_equal(recover(other, &result, &diag), 0);
+		assert_false(result.was_whole);
+		assert_int_equal(result.nr_samples, part ? 4 + 5 : 4 + 6);
+	}
+}
+
+/* What is no file of records is refused, whichever it is. */
+static void test_a_directory_that_is_none(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+	char directory[100], name[128];
+
+	(void)state;
+	build(&file, ends);
+	snprintf(directory, sizeof(directory), "%s.none", other);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	expect(directory, -ENOENT, "none/data");
+	snprintf(name, sizeof(name), "%s/data", directory);
+	store(name, file.data, file.len);
+	snprintf(name, sizeof(name), "%s/data.0", directory);
+	assert_int_equal(symlink(path, name), 0);
+	expect(directory, -ELOOP, "data.0");
+	assert_int_equal(unlink(name), 0);
+	assert_int_equal(mkfifo(name, 0600), 0);
+	expect(directory, -EPERM, "data.0: is no file");
+}
+
+/* Features of later versions, whose bits are beyond the first 64, are part of a whole file, and behind its data. */
+static void test_features_of_later_versions(void **state)
+{
+	const struct file_section outside = {UINT64_C(1) << 40, 8};
+	AUTO_BUF struct buf file = {0}, whole = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct file_header header;
+	struct diag diag = {""};
+
+	(void)state;
+	build(&file, ends);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(fd_slurp(path, 1 << 20, &whole), 0);
+	memcpy(&header, whole.data, sizeof(header));
+	size_t table = (size_t)(header.data.offset + header.data.size), nr = 0;
+	for (size_t i = 0; i < LAYOUT_FEATURE_WORDS; i++)
+		nr += (size_t)__builtin_popcountll(header.features[i]);
+	header.features[LAYOUT_FEATURE_WORDS - 1] = 1;
+	set_header(&whole, &header);
+	memcpy(whole.data + table + nr * sizeof(outside), &outside, sizeof(outside));
+	store(path, whole.data, whole.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.was_whole);
+
+	memcpy(&header, file.data, sizeof(header));
+	header.features[LAYOUT_FEATURE_WORDS - 1] = 1;
+	header.data.size = ends[5];
+	set_header(&file, &header);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.was_whole);
+	assert_int_equal(result.nr_samples, 5); /* what is behind may be features */
+}
+
+/* Nothing is said to be whole that could not be written. */
+static void test_a_file_that_cannot_be_written(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+
+	(void)state;
+	build(&file, ends);
+	store(path, file.data, file.len - 1);
+	cuts_are_refused = true;
+	expect(path, -EPERM, path);
+	cuts_are_refused = false;
 }
 
 /* Readers go by the size of an event that the header says. */
@@ -343,12 +461,53 @@ static void test_an_index_is_made_anew(void **state)
 	assert_int_equal(fd_slurp(path, 1 << 20, &again), 0);
 	assert_int_equal(again.len, after.len);
 	assert_memory_equal(again.data, after.data, after.len);
+	/* Private sections that are damaged: it says so, and nothing is changed. */
+	static const uint8_t magic[] = "MILLRACE";
+	uint8_t *block = memmem(after.data + end, after.len - (size_t)end, magic, sizeof(magic) - 1);
+	assert_non_null(block);
+	AUTO_BUF struct buf damaged = {0}, still = {0};
+	buf_put(&damaged, after.data, after.len);
+	damaged.data[block - after.data + sizeof(struct private_header)] ^= 1;
+	store(path, damaged.data, damaged.len);
+	assert_int_equal(recover_with(true, path, &result, &diag), -EBADMSG);
+	assert_non_null(strstr(diag.text, "private sections are damaged"));
+	assert_int_equal(fd_slurp(path, 1 << 20, &still), 0);
+	assert_int_equal(still.len, damaged.len);
+	assert_memory_equal(still.data, damaged.data, still.len);
 	/* A feature that lies before its place: nothing is changed. */
 	struct file_section section = {end - 8, 8};
 	memcpy(after.data + end, &section, sizeof(section));
 	store(path, after.data, after.len);
 	int err = recover_with(true, path, &result, &diag);
 	assert_true(err == 0 && !result.was_whole); /* is_whole() sees that: it is recovered */
+}
+
+/* Records may begin anywhere: the size of the file is not that of its features. */
+static void test_an_index_behind_a_gap(void **state)
+{
+	enum { GAP = 600 << 20 };
+	AUTO_BUF struct buf file = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct file_header header;
+	struct diag diag = {""};
+
+	(void)state;
+	build(&file, ends);
+	size_t start = file.len - ends[NR_SAMPLES];
+	memcpy(&header, file.data, sizeof(header));
+	header.data.offset = GAP;
+	set_header(&file, &header);
+	store(path, file.data, start);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(fd_pwrite(fd, file.data + start, ends[NR_SAMPLES], GAP), 0);
+	close(fd);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(result.nr_samples, NR_SAMPLES);
+	assert_int_equal(recover_with(true, path, &result, &diag), 0);
+	assert_true(result.was_whole);
+	assert_int_equal(result.nr_extents, 1);
+	assert_int_equal(unlink(path), 0);
 }
 
 /* A file of another user is mended only when that is asked for; what is no file, never. */
@@ -530,9 +689,14 @@ int main(void)
 		cmocka_unit_test(test_what_the_header_knows_is_not_the_end),
 		cmocka_unit_test(test_a_finished_file_is_cut),
 		cmocka_unit_test(test_what_cannot_be_recovered_says_why),
+		cmocka_unit_test(test_events_that_break_off),
 		cmocka_unit_test(test_parts_of_a_directory),
+		cmocka_unit_test(test_a_directory_that_is_none),
+		cmocka_unit_test(test_features_of_later_versions),
+		cmocka_unit_test(test_a_file_that_cannot_be_written),
 		cmocka_unit_test(test_the_size_of_an_event_is_mended),
 		cmocka_unit_test(test_an_index_is_made_anew),
+		cmocka_unit_test(test_an_index_behind_a_gap),
 		cmocka_unit_test(test_whose_files),
 		cmocka_unit_test(test_an_index_of_a_directory),
 		cmocka_unit_test(test_compressed_records),
