@@ -133,6 +133,11 @@ static void test_the_cfa_is_pushed_first(void **state)
 	assert_int_equal(value, cfa);
 	assert_true(frame_compute(&frame, plus, &cfa, &value, &cut));
 	assert_int_equal(value, cfa + 8);
+	/* Back to the very beginning, as long as it is above 0x70c0. */
+	const struct span loop =
+		BYTES(DW_OP_lit8, DW_OP_minus, DW_OP_dup, DW_OP_const2u, 0xc0, 0x70, DW_OP_gt, DW_OP_bra, 0xf6, 0xff);
+	assert_true(frame_compute(&frame, loop, &cfa, &value, &cut));
+	assert_int_equal(value, 0x70c0);
 	assert_false(frame_compute(&frame, nothing, NULL, &value, &cut));
 	assert_false(frame_compute(&frame, plus, NULL, &value, &cut));
 }

@@ -32,6 +32,8 @@
 
 enum { EXTENT_BYTES = 8192, MAX_RECORD = 512 };
 
+static sem_t storing, refused;
+
 /* What a pump does: chunks of whole records, some wrapped, and now and then a mark. Same seed, same bytes. */
 struct load {
 	unsigned seed;
@@ -597,6 +599,58 @@ static void test_what_is_old_is_committed(void **state)
 			commit_twice(*ops, level);
 }
 
+struct counting {
+	struct writer writer;
+	_Atomic unsigned nr_commits;
+};
+
+static int take_bytes(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	writer->queued += span_total(spans, nr_spans);
+	writer->stored = writer->queued;
+	return 0;
+}
+
+static int count_commit(struct writer *writer, bool all)
+{
+	(void)all;
+	((struct counting *)writer)->nr_commits++;
+	return 0;
+}
+
+/* Without new records a commit asks for nothing: an idle recording wakes no thread. */
+static void test_nothing_new_is_not_committed(void **state)
+{
+	static const struct writer_ops ops = {.name = "counting",
+					      .state_bytes = sizeof(struct counting),
+					      .queue = take_bytes,
+					      .commit = count_commit};
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+
+	(void)state;
+	assert_int_equal(
+		batch_pool_new(
+			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
+		0);
+	assert_int_equal(writer_open(&ops, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	for (unsigned round = 1; round <= 3; round++) {
+		queue_all(writer, &span, 1);
+		for (unsigned i = 0; i < 5; i++) {
+			assert_int_equal(writer_commit(writer, false), 0);
+			assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+		}
+		assert_int_equal(((struct counting *)inner)->nr_commits, round);
+	}
+	assert_int_equal(writer_close(writer, NULL), 0);
+	batch_pool_free(pool);
+}
+
 /* Held, then poured into a file behind something else: the records that come out. */
 static void hold_and_flush(const struct load *load, size_t limit_bytes, bool all_fits, struct buf *ret)
 {
@@ -657,6 +711,33 @@ static void test_the_last_is_held(void **state)
 		buf_fini(&found);
 	}
 	buf_fini(&expected);
+}
+
+/* From the request on nothing is dropped for its age. */
+static void test_a_requested_snapshot_does_not_age(void **state)
+{
+	const struct retained_limits limits = {.duration_ns = 50000000, .bytes = SIZE_MAX};
+	const struct load load = {.seed = 4, .nr_chunks = 20, .chunk_records = 8};
+	struct writer *writer;
+	struct batch_pool *pool;
+	struct writer_end end;
+
+	(void)state;
+	assert_int_equal(
+		batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_pipelines = 1, .extent_bytes = EXTENT_BYTES},
+			       &pool, NULL),
+		0);
+	assert_int_equal(pipeline_open_retained(pool, &limits, &writer), 0);
+	feed(&load, writer);
+	pipeline_request_snapshot(writer);
+	const uint64_t dropped_bytes = pipeline_retained(writer).dropped_bytes;
+	usleep(60000);
+	pipeline_request_snapshot(writer); /* once more: the first one counts */
+	feed(&load, writer);
+	assert_int_equal(pipeline_retained(writer).dropped_bytes, dropped_bytes);
+	assert_int_equal(writer_end(writer, &end), 0);
+	extent_list_fini(&end.extents);
+	batch_pool_free(pool);
 }
 
 /* No snapshot was requested: closed without an output. */
@@ -1118,8 +1199,6 @@ static void test_error_of_a_stage_sticks(void **state)
 	batch_pool_free(pool);
 }
 
-static sem_t storing, refused;
-
 static int refuse_second(struct stage *stage, struct batch *batch)
 {
 	struct keeping *keeping = (struct keeping *)stage;
@@ -1174,6 +1253,65 @@ static void test_error_of_a_stage_outlives_a_store(void **state)
 	batch_pool_free(pool);
 	sem_destroy(&storing);
 	sem_destroy(&refused);
+}
+
+struct full {
+	struct writer *writer;
+	atomic_bool has_room;
+};
+
+static int store_when_allowed(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	sem_wait(&storing);
+	return take_bytes(writer, spans, nr_spans);
+}
+
+static void *wait_until_room(void *ctx)
+{
+	struct full *full = ctx;
+
+	assert_int_equal(writer_complete(full->writer, WRITER_ROOM), 0);
+	full->has_room = true;
+	return NULL;
+}
+
+/* Who waits for room sleeps until something is stored. */
+static void test_a_wait_for_room_ends_with_room(void **state)
+{
+	static const struct writer_ops ops = {
+		.name = "slow", .state_bytes = sizeof(struct writer), .queue = store_when_allowed};
+	static uint8_t chunk[EXTENT_BYTES];
+	struct writer *inner;
+	struct batch_pool *pool;
+	struct full full = {0};
+	pthread_t thread;
+	unsigned nr = 0;
+
+	(void)state;
+	for (size_t at = 0; at < sizeof(chunk); at += 64)
+		memcpy(chunk + at, &(struct perf_event_header){.type = PERF_RECORD_SAMPLE, .size = 64}, 8);
+	sem_init(&storing, 0, 0);
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1,
+								    .no_index = true,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&ops, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &full.writer), 0);
+	while (writer_queue(full.writer, &(struct span){chunk, sizeof(chunk)}, 1) == 0)
+		nr++;
+	assert_true(nr);
+	assert_int_equal(pthread_create(&thread, NULL, wait_until_room, &full), 0);
+	usleep(30000);
+	assert_false(full.has_room);
+	for (unsigned i = 0; i <= nr; i++)
+		sem_post(&storing);
+	pthread_join(thread, NULL);
+	assert_true(full.has_room);
+	assert_int_equal(writer_close(full.writer, NULL), 0);
+	batch_pool_free(pool);
+	sem_destroy(&storing);
 }
 
 /* Bytes that have no room behind a batch stand behind all that came before them, and before what comes later. */
@@ -1436,6 +1574,9 @@ int main(void)
 		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
+		cmocka_unit_test(test_a_requested_snapshot_does_not_age),
+		cmocka_unit_test(test_nothing_new_is_not_committed),
+		cmocka_unit_test(test_a_wait_for_room_ends_with_room),
 		cmocka_unit_test(test_pressure_is_reported),
 		cmocka_unit_test(test_what_takes_long_is_given_up),
 		cmocka_unit_test(test_the_level_is_changed_on_the_way),

@@ -263,6 +263,15 @@ static void test_events_that_break_off(void **state)
 	set_header(&file, &header);
 	store(path, file.data, file.len);
 	expect(path, -EBADMSG, "events cannot be read");
+	/* All events have one size: the second one has that of Linux 3.x here. */
+	header.attrs.size++;
+	set_header(&file, &header);
+	const uint32_t shorter = PERF_ATTR_SIZE_VER3;
+	memcpy(file.data + header.attrs.offset + header.attr_size + offsetof(struct perf_event_attr, size), &shorter,
+	       sizeof(shorter));
+	memset(file.data + header.attrs.offset + header.attr_size + shorter, 0, sizeof(struct file_section));
+	store(path, file.data, file.len);
+	expect(path, -EBADMSG, "events cannot be read");
 	header.attrs.size = header.attr_size;
 	set_header(&file, &header);
 	memset(file.data + header.attrs.offset + offsetof(struct perf_event_attr, size), 0xff, sizeof(uint32_t));
@@ -302,7 +311,8 @@ static void test_parts_of_a_directory(void **state)
 	}
 	assert_int_equal(recover(other, &result, &diag), 0);
 	assert_true(result.was_whole);
-	/* The header that a directory has from the start is none of an end: the times of samples are known then only. */
+	/* The header that a directory has from the start is none of an end: the times of samples are known then only.
+	 */
 	snprintf(name, sizeof(name), "%s/data", other);
 	file.len = 0;
 	assert_int_equal(fd_slurp(name, 1 << 20, &file), 0);

@@ -141,6 +141,26 @@ static void test_functions_in_any_order(void **state)
 	}
 }
 
+/* However many there are: the list is looked at to its end, and not behind that. */
+static void test_functions_from_the_last_to_the_first(void **state)
+{
+	enum { MOST = 130, BYTES = 8 };
+
+	(void)state;
+	for (uint32_t nr = 1; nr <= MOST; nr++) {
+		struct fake_elf elf;
+		struct unwind_table *table;
+		begin(&elf);
+		for (uint32_t i = nr; i-- > 0;)
+			put_function(&elf, BYTES * i, BYTES, (uint8_t)(8 + i % 32));
+		struct table_source source = source_of(&elf, NULL);
+		assert_int_equal(table_new(&source, &elf, release, &table), 0);
+		for (uint32_t i = 0; i < nr; i++)
+			assert_int_equal(table_find(table, CODE + BYTES * i).rule->cfa_offset, 8 + i % 32);
+		table_free(table);
+	}
+}
+
 /* Entries of 16 bytes, of which the last 5 follow a push. Bytes that a function reaches into are none of them. */
 static void test_code_of_linkers(void **state)
 {
@@ -164,7 +184,7 @@ static void test_code_of_linkers(void **state)
 				cfas[at] = 8;
 		}
 		struct table_source source = source_of(&elf, NULL);
-		source.nr_extras = 2;
+		source.nr_extras = TABLE_MAX_EXTRAS; /* of which some are empty */
 		source.extras[0] = (struct table_extra){CODE + 0x200, CODE + end, EXTRA_PLT};
 		source.extras[1] = (struct table_extra){CODE + 0x600, CODE + 0x620, EXTRA_STUB};
 		assert_int_equal(table_new(&source, &elf, release, &table), 0);
@@ -312,6 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_functions_in_any_order),
+		cmocka_unit_test(test_functions_from_the_last_to_the_first),
 		cmocka_unit_test(test_code_of_linkers),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_segments),

@@ -906,6 +906,8 @@ static void test_caller_of_a_leaf(void **state)
 	struct process *process = *state;
 	uint64_t lr = (BASE + ARM_CALLER + 8) | UINT64_C(1) << 55, caller = 0;
 	const struct sample_regs regs = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = UINT64_C(1) << ARM_LR, .regs = &lr};
+	const struct sample_regs of_32_bits = {
+		.abi = PERF_SAMPLE_REGS_ABI_32, .mask = UINT64_C(1) << ARM_LR, .regs = &lr};
 	const struct sample_regs none = {0};
 
 	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_LEAF + 4, &caller));
@@ -920,7 +922,27 @@ static void test_caller_of_a_leaf(void **state)
 	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_NO_CFI, &caller));
 	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE - 4, &caller));
 	assert_false(unwind_leaf_caller(process->cache, &process->space, &none, BASE + ARM_LEAF + 4, &caller));
+	assert_false(unwind_leaf_caller(process->cache, &process->space, &of_32_bits, BASE + ARM_LEAF + 4, &caller));
 	assert_int_equal(caller, BASE + ARM_CALLER + 7);
+}
+
+/* There it is on the stack, whatever the registers hold. */
+static void test_no_register_of_a_caller_on_x86(void **state)
+{
+	struct process *process = *state;
+	uint64_t words[16], caller = 0;
+	const struct sample_regs regs = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = 0xffff, .regs = words};
+
+	for (size_t i = 0; i < 16; i++)
+		words[i] = BASE + FRAMELESS;
+	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + SAME_RA + 4, &caller));
+	/* Nor is there a register 64, or one that was not sampled. */
+	const struct sample_regs all = {.abi = PERF_SAMPLE_REGS_ABI_64, .mask = UINT64_MAX, .regs = words};
+	assert_false(unwind_sampled_register(&all, 64, &caller));
+	assert_false(unwind_sampled_register(&regs, 16, &caller));
+	assert_int_equal(caller, 0);
+	assert_true(unwind_sampled_register(&regs, 15, &caller));
+	assert_int_equal(caller, BASE + FRAMELESS);
 }
 
 int main(void)
@@ -946,6 +968,7 @@ int main(void)
 		cmocka_unit_test(test_build_beside),
 		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),
 		cmocka_unit_test_setup_teardown(test_caller_of_a_leaf, start_arm, end),
+		cmocka_unit_test_setup_teardown(test_no_register_of_a_caller_on_x86, start, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
