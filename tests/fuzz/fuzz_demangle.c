@@ -35,6 +35,8 @@ bool fuzz_seed(unsigned number, struct buf *out)
 		"_RINvNtC3std3mem8align_ofjdFUdE",
 		"_D3std5stdio__T7writelnTAyaZQnFNfQjZv",
 		"_D4test3fooFiAyaZ1CMFNaNbNiNfKxiZv",
+		"_D3app3hot__T5applySQsQq4mainFAAyaZ10__lambda10TAiZQBmMFNaNbNiNfQqZl",
+		"_D4test35__T1tVdeN0A8PN6VHiiA1i1i2Vai65VPinZ1fFZv.isra.0",
 		"camlStdlib__List__map_1234",
 		"caml$2bStd$40",
 		"Ljava/util/Map$1;put([[ILjava/lang/String;J)[Ljava/lang/Object;",

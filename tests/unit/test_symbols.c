@@ -244,15 +244,13 @@ static char *repeated(const char *before, const char *part, size_t nr, const cha
 	return text;
 }
 
-/* As compilers write them: longer than libiberty's own limit; D; of both kinds of Rust. */
+/* As compilers write them: longer than libiberty's own limit; of both kinds of Rust. */
 static void test_demangling_of_long_names(void **state)
 {
 	char *name = repeated("_Z1fIJ", "3abc", 600, "EEvv"), *wanted = repeated("f<", "abc, ", 599, "abc>");
 
 	(void)state;
 	assert_demangled(name, wanted);
-	assert_demangled("_D3hot__T1CTmZQf4spinMFiZm", "hot.C!(ulong).C.spin(int)");
-	assert_demangled("_Dmain", "D main");
 	assert_demangled("LHot;run([[ILjava/lang/String;J)V", "Hot.run(int[][], java.lang.String, long)");
 	assert_demangled("Ljava/util/Map$1;<init>()[B", "java.util.Map$1.<init>()");
 	assert_demangled("_RNvNtC7mycrate3foo3bar", "mycrate::foo::bar");
@@ -260,14 +258,58 @@ static void test_demangling_of_long_names(void **state)
 	free(wanted);
 }
 
-/* Names of a few hundred bytes whose text would fill the memory, and long ones. */
+/* As gdc 12 and older compilers write them; the texts are those of c++filt -s dlang, but for what GCC appends. */
+static void test_demangling_of_d(void **state)
+{
+	static const char *const names[][2] = {
+		{"_Dmain", "D main"},
+		{"_D3hot__T1CTmZQf4spinMFiZm", "hot.C!(ulong).C.spin(int)"},
+		{"_D3app3hot5outerFiZ6nestedMFiZ6deeperMFMDFlZlZl",
+		 "app.hot.outer(int).nested(int).deeper(scope long(long) delegate)"},
+		{"_D3app3hot__T5applySQsQq4mainFAAyaZ10__lambda10TAiZQBmMFNaNbNiNfQqZl",
+		 "app.hot.apply!(app.hot.main(immutable(char)[][]).__lambda10, int[]).apply(int[])"},
+		{"_D3app3hot__T5twiceTiZQjFNaNbNiNfAyaAiHQgiPxiLiJiZQo",
+		 "app.hot.twice!(int).twice(immutable(char)[], int[], int[immutable(char)[]], const(int)*, lazy int, "
+		 "out int)"},
+		{"_D3app3hot__T6MatrixTiVmi4ZQo__T10opOpAssignVAyaa1_2aZQwMFNaNbNcNiNfiZSQCrQCq__TQCpTiVmi4ZQCz",
+		 "app.hot.Matrix!(int, 4uL).Matrix.opOpAssign!(\"*\").opOpAssign(int)"},
+		{"_D3app3hot__T6MatrixTdVmi16ZQp3sumMxFNaNbNiNfxAdXd",
+		 "app.hot.Matrix!(double, 16uL).Matrix.sum(const(double[])...) const"},
+		{"_D3app3hot6Circle6__ctorMFdZCQBbQBaQz", "app.hot.Circle.this(double)"},
+		{"_D3app3hot6Circle6__initZ", "initializer for app.hot.Circle"},
+		{"_D3app3hot6Circle10__postblitMFZv", "app.hot.Circle.this(this)"},
+		{"_D4test3runFPUNaZaDxFZvNhG4fB2iaOxNgPvYv",
+		 "test.run(extern(C) char() pure function, void() delegate const, __vector(float[4]), Tuple!(int, "
+		 "char), shared(const(inout(void*))), ...)"},
+		{"_D4test35__T1tVdeN0A8PN6VHiiA1i1i2Vai65VPinZ1fFZv", "test.t!(-0x0.A8p-6, [1:2], 'A', null).f()"},
+		{"_D2rt4workFNaNbNkMS4core7BlkInfoZPv", "rt.work(scope return core.BlkInfo)"},
+		{"_D3app5outerFiZl.constprop.0.cold", "app.outer(int) [clone .constprop.0.cold]"},
+		{"_DTi16_D3app6Circle4areaMxFZd", "non-virtual thunk to app.Circle.area() const"},
+		{"_D3app5outerFiZ", NULL},
+		{"_D3app5outerQzFiZv", NULL},
+		{"_D9app", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char *readable = names[i][1] ? NULL : symbol_demangle(names[i][0]);
+		assert_null(readable);
+		if (names[i][1])
+			assert_demangled(names[i][0], names[i][1]);
+	}
+}
+
+/* Names of a few hundred bytes whose text would fill the memory, or that can be split in any number of ways. */
 static void test_demangling_is_bounded(void **state)
 {
 	char *const names[] = {
 		repeated("_RIC1aTuuE", "TB4_B4_E", 60, "E"), repeated("_RIC1a", "TB2_B2_B2_B2_", 60, "E"),
 		repeated("_Z1f", "P", 16000, "i"),           repeated("_Z1f", "F", 16000, "v"),
 		repeated("_Z99990", "a", 100000, ""),        repeated("_D1a1bF", "HiQb", 2000, "Zv"),
-		repeated("caml", "$2b", 40000, ""),
+		repeated("caml", "$2b", 40000, ""),          repeated("_D1aF", "S1aF", 4000, ""),
+		repeated("_D1a", "__T1bS1111", 1600, ""),    repeated("_D1a", "1aMF", 4000, "Zv"),
+		repeated("_D1aF", "A", 16000, "iZv"),        repeated("_D1aF", "B9999", 3000, "i"),
+		repeated("_D1aF", "HAiQb", 3000, "Zv"),      repeated("_D1aF", "DFS1aMF", 2000, ""),
 	};
 
 	(void)state;
@@ -431,6 +473,7 @@ int main(void)
 		cmocka_unit_test(test_overlap_follows_tree),
 		cmocka_unit_test(test_demangling),
 		cmocka_unit_test(test_demangling_of_long_names),
+		cmocka_unit_test(test_demangling_of_d),
 		cmocka_unit_test(test_demangling_is_bounded),
 		cmocka_unit_test(test_own_elf),
 		cmocka_unit_test(test_elf_build_id),

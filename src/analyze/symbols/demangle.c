@@ -12,17 +12,13 @@
 /* From libiberty (static only); why it and not libstdc++: docs/decisions/0001 */
 #include <libiberty/demangle.h>
 
+#include "analyze/symbols/demangle_d.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 
 static bool is_ocaml(const char *name)
 {
 	return strncmp(name, "caml", 4) == 0 && isupper((unsigned char)name[4]);
-}
-
-static bool is_d(const char *name)
-{
-	return name[0] == '_' && name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0);
 }
 
 /* "Ljava/lang/String;equals(Ljava/lang/Object;)Z": class, method and descriptor, as agents of Java VMs write them. */
@@ -36,11 +32,10 @@ static bool is_java(const char *name)
 bool symbol_is_mangled(const char *name)
 {
 	/*
-	 * _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer Rust; _D
-	 * and a digit D.
+	 * _Z begins the mangled names of C++ and of older Rust, with more in front on some systems; _R newer Rust.
 	 */
 	if (name[0] == '_')
-		return name[1] == 'R' || is_d(name) || strstr(name, "_Z") || strstr(name, "_GLOBAL_");
+		return name[1] == 'R' || symbol_is_of_d(name) || strstr(name, "_Z") || strstr(name, "_GLOBAL_");
 	return is_ocaml(name) || is_java(name);
 }
 
@@ -203,26 +198,6 @@ static char *demangle_long(const char *name)
 	return readable;
 }
 
-/*
- * The text cannot be had in parts, and libiberty ends the program when there is no memory for it. 'Q' stands for
- * something before it: with so few, of at most a third of which the text can be a multiple each time, it stays below
- * 16 MB.
- */
-static char *demangle_d(const char *name)
-{
-	enum { MOST_REFERENCES = 26 };
-	unsigned nr_references = 0;
-
-	for (const char *at = name; *at; at++)
-		nr_references += *at == 'Q';
-	char *readable = nr_references > MOST_REFERENCES ? NULL : dlang_demangle(name, DMGL_NO_OPTS);
-	if (readable && strlen(readable) > SYMBOL_NAME_MAX) {
-		free(readable);
-		readable = NULL;
-	}
-	return readable;
-}
-
 char *symbol_demangle(const char *name)
 {
 	size_t len = strlen(name);
@@ -233,7 +208,7 @@ char *symbol_demangle(const char *name)
 		return demangle_ocaml(name);
 	if (is_java(name))
 		return demangle_java(name);
-	if (is_d(name))
-		return len > SHORT_MAX ? NULL : demangle_d(name);
+	if (symbol_is_of_d(name))
+		return symbol_demangle_d(name, SYMBOL_NAME_MAX);
 	return len > SHORT_MAX ? demangle_long(name) : demangle_cxx_or_rust(name, DMGL_NO_OPTS);
 }

@@ -122,7 +122,7 @@ bool symbol_is_mangled(const char *name);
 
 /*
  * The readable name, of C++ and Rust without parameters, on the heap; NULL: the name is no mangled one, or is of more
- * than 16 KiB (of D: 1 KiB), or the readable one would be of more than SYMBOL_NAME_MAX bytes. Bounded in time and
+ * than 16 KiB, or the readable one would be of more than SYMBOL_NAME_MAX bytes. Bounded in time and
  * memory for any name.
  */
 enum { SYMBOL_NAME_MAX = 1 << 16 };
