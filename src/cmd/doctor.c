@@ -163,7 +163,8 @@ static void probe_uprobe(struct doctor *doctor)
 		doctor_add(doctor, DOCTOR_NO, "uprobes", "a seccomp filter refuses perf_event_open(2): %s",
 			   EVENT_OPEN_FILTER_ADVICE);
 	} else if (err == EACCES || err == EPERM) {
-		doctor_add(doctor, DOCTOR_NO, "uprobes", "not permitted: uprobes take CAP_PERFMON (%s)",
+		doctor_add(doctor, DOCTOR_NO, "uprobes",
+			   "not permitted: uprobes take CAP_SYS_ADMIN, on some kernels CAP_PERFMON (%s)",
 			   privileges_advice());
 	} else {
 		doctor_add(doctor, DOCTOR_NO, "uprobes", "%s: %s", self, strerror(err));

@@ -172,8 +172,11 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 	long level = paranoid_level();
 	long enough = is_raw_tracepoint(event, pid) ? -1 : pid == -1 ? 0 : event->attr.exclude_kernel ? 2 : 1;
 
+	/* Linux 6.18 refuses uprobes with CAP_PERFMON, which was enough since 5.8 (c9e0924e5c2b). */
 	if (is_probe(event))
-		return diag_set(reterr, err, "event %s: not permitted: uprobes and kprobes take CAP_PERFMON (%s)",
+		return diag_set(reterr, err,
+				"event %s: not permitted: uprobes and kprobes take CAP_SYS_ADMIN, on some kernels "
+				"CAP_PERFMON (%s)",
 				event->name, advice);
 	/* A patch of Debian and Ubuntu ("perf_paranoid_any"), where 3 and 4 are the defaults. */
 	if (level > 2)
