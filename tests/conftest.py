@@ -4,6 +4,7 @@
 MILLRACE   the program (default: build/millrace); helper programs are found beside it, in tests/programs
 PERF       the perf to compare with (default: perf of the PATH)
 """
+import contextlib
 import fcntl
 import math
 import os
@@ -41,6 +42,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # Held alone by tests that change kernel.perf_event_paranoid, together by those that rely on what it says.
 SYSCTL_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
 
+# Held alone while a thread has a name with a newline or an escape, which perf prints as it is; together while what runs
+# on all CPUs is recorded for a comparison with its text.
+NAMES_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-names.lock')
+
 
 def sanitized():
     """
@@ -48,6 +53,23 @@ def sanitized():
     before that of the sanitizer.
     """
     return bool(MILLRACE.exists() and re.search(rb'__[at]san_init', MILLRACE.read_bytes()))
+
+
+@contextlib.contextmanager
+def names_lock(operation):
+    with open(NAMES_LOCK, 'w') as lock:
+        fcntl.flock(lock, operation)
+        yield
+
+
+def hostile_names():
+    """A context in which a test may give threads names with control characters."""
+    return names_lock(fcntl.LOCK_EX)
+
+
+def plain_names():
+    """A context in which no thread of another test has such a name."""
+    return names_lock(fcntl.LOCK_SH)
 
 
 def wait_until(condition, what):

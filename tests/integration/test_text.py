@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import browser  # noqa: E402
+from conftest import hostile_names  # noqa: E402
 
 COMM = b'\n  99.99%  root'       # what the kernel keeps of a name: 15 bytes
 LIBRARY = b'lib\x1b[2J\xff.so'
@@ -49,8 +50,9 @@ def recording(millrace, programs, tmp_path_factory):
 
     def make(*options):
         data = home / f'{len(list(home.iterdir()))}.data'
-        millrace('record', '-q', '-o', data, *options, '--', sys.executable, '-c', LAUNCHER, os.fsdecode(COMM),
-                 os.fsdecode(library), os.fsdecode(executed))
+        with hostile_names():
+            millrace('record', '-q', '-o', data, *options, '--', sys.executable, '-c', LAUNCHER, os.fsdecode(COMM),
+                     os.fsdecode(library), os.fsdecode(executed))
         return data
     return make
 

@@ -12,7 +12,7 @@ import struct
 
 import pytest
 
-from conftest import ALL_CPUS
+from conftest import ALL_CPUS, plain_names
 
 WORKLOAD = ['sh', '-c', 'for i in 1 2 3 4; do ls -lR /usr/share/doc/l* | sort | wc -l & done; wait']
 
@@ -28,7 +28,8 @@ CASES = {
 @pytest.fixture(scope='module', params=CASES)
 def directory(request, need_root, need_tracefs, perf, tmp_path_factory):
     path = tmp_path_factory.mktemp('directory') / 'perf.data'
-    perf('record', *CASES[request.param], '-o', path, '--', *WORKLOAD)
+    with plain_names():
+        perf('record', *CASES[request.param], '-o', path, '--', *WORKLOAD)
     assert path.is_dir() and len(list(path.glob('data.*'))) > 1
     return path
 

@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 import perf_file
-from conftest import ALL_CPUS
+from conftest import ALL_CPUS, plain_names
 
 # The end of perf's report is a tip, another one each time, or a hint at debug files.
 TIP = re.compile(r'\n#\n# \(.*\)\n#\n\Z')
@@ -100,8 +100,9 @@ def data(request, need_root, need_tracefs, perf, millrace, programs, tmp_path_fa
     case, recorder = request.param.split(' of ')
     events, workload = CASES[case]
     path = tmp_path_factory.mktemp(case) / 'perf.data'
-    {'perf': perf, 'millrace': millrace}[recorder]('record', *events, '-o', path, '--',
-                                                   *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
+    with plain_names():
+        {'perf': perf, 'millrace': millrace}[recorder]('record', *events, '-o', path, '--',
+                                                       *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
     return path
 
 
@@ -456,7 +457,8 @@ def test_json_of_parents_and_namespaces(need_root, perf, millrace, tmp_path):
 
 def test_cpus(need_root, perf, millrace, tmp_path):
     data = tmp_path / 'perf.data'
-    perf('record', *ALL_CPUS, '-o', data, '--', *PYTHON)
+    with plain_names():
+        perf('record', *ALL_CPUS, '-o', data, '--', *PYTHON)
     for cpus in '0', '0-1':
         table = ['--no-children', '-C', cpus, '-i', data]
         assert_same(millrace('report', *table).out, theirs(perf, *table))

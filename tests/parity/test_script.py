@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import perf_file
-from conftest import ALL_CPUS, threads_of, while_it_runs
+from conftest import ALL_CPUS, plain_names, threads_of, while_it_runs
 from test_report import lines  # noqa: F401 (a fixture)
 
 WORKLOAD = ['sh', '-c', 'ls -lR /usr/share/doc | sort | wc -l; true & wait']
@@ -59,7 +59,8 @@ def test_file(case, recorder, perf, millrace, tmp_path):
     data = tmp_path / 'perf.data'
     # Of a workload that forks, --per-thread sees only the first process.
     workload = ['ls', '-lR', '/usr/share/doc'] if case == 'per-thread' else WORKLOAD
-    recorder('record', *CASES[case], '-o', data, '--', *workload)
+    with plain_names():
+        recorder('record', *CASES[case], '-o', data, '--', *workload)
     theirs = perf('script', '-i', data, binary=True).out
     assert theirs.count(b'\n') > 5
     assert_same(millrace('script', '-i', data, binary=True).out, theirs)
@@ -79,8 +80,9 @@ def test_running_process(recorder, perf, millrace, programs, spawn, tmp_path):
 @pytest.mark.parametrize('case', ['chains', 'software', 'sched', 'sched-chains'])
 def test_pipe(case, recorder, perf, millrace, tmp_path):
     # The workload's output would land in the pipe: it has none.
-    stream = recorder('record', *CASES[case], '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
-                      binary=True).out
+    with plain_names():
+        stream = recorder('record', *CASES[case], '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
+                          binary=True).out
     theirs = without_functions(perf('script', '-i', '-', input=stream, binary=True).out)
     assert theirs.count(b'\n') > 5
     ours = millrace('script', '-i', '-', input=stream, binary=True).out

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from conftest import end_group, hostile_names
 from perfdata import COMM, FINISHED_INIT, FORK, MMAP, MMAP2, PerfData
 
 ID_INDEX, THREAD_MAP, CPU_MAP, EVENT_UPDATE, KSYMBOL, BPF_EVENT = 69, 73, 74, 78, 17, 18
@@ -163,9 +164,11 @@ def test_the_rest_comes_in_the_same_order(both, target):
 def test_names_are_those_of_the_files(spawn, millrace, tmp_path):
     """Where perf keeps the escapes of procfs."""
     path = tmp_path / 'new\nline.so'
-    process = start_target(spawn, str(path), comm='a\\b\nc')
     ours = tmp_path / 'ours.data'
-    millrace('record', '-e', 'cpu-clock', '-o', ours, '-p', process.pid, '--', 'true')
+    with hostile_names():
+        process = start_target(spawn, str(path), comm='a\\b\nc')
+        millrace('record', '-e', 'cpu-clock', '-o', ours, '-p', process.pid, '--', 'true')
+        end_group(process)
     records = of_pids(PerfData(ours), [process.pid])
     assert any(os.fsencode(path) + b'\0' in record for record in records)
     assert any(kind(record) == COMM and record[16:].startswith(b'a\\b\nc\0') for record in records)
