@@ -112,6 +112,22 @@ def test_modules_and_bpf_programs(run, millrace, elsewhere, tmp_path):
                      r'bpf_prog_0011223344556677_hot \(', out), out
 
 
+def test_end_of_a_bpf_program_was_lost(millrace, tmp_path):
+    """No two are at one place: where another one is loaded, the one before is gone."""
+    def loaded(start, tag):
+        name = f'bpf_prog_{tag:016x}_hot'.encode()
+        return record(17, 0, struct.pack('<QIHH', start, 0x40, 1, 0) + name.ljust(32, b'\0'))
+
+    bpf = 0xffffffffc0800000
+    data = tmp_path / 'data'
+    records = b''.join([loaded(bpf, 1), perf_file.sample(1, bpf + 0x24, 7 << 32 | 7),
+                        loaded(bpf + 0x10, 2), perf_file.sample(1, bpf + 0x24, 7 << 32 | 7),
+                        loaded(bpf + 0x10, 3), perf_file.sample(1, bpf + 0x24, 7 << 32 | 7)])
+    data.write_bytes(perf_file.build([perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)], {},
+                                     records=records + perf_file.FINISHED_ROUND))
+    assert re.findall(r'bpf_prog_0+(\d)_hot', millrace('script', '-i', data, '-F', 'ip,sym').out) == ['1', '2', '3']
+
+
 def test_lines_of_a_bpf_program(run, millrace, programs, spawn, elsewhere, tmp_path, need_root):
     """The kernel tells names and lines while it is loaded; they are in the recording."""
     process = spawn([programs / 'bpf', '60'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -130,7 +146,7 @@ def test_lines_of_a_bpf_program(run, millrace, programs, spawn, elsewhere, tmp_p
 def test_lines_of_bpf_programs_that_are_unloaded_while_recording(millrace, programs, tmp_path, need_root):
     """They are read when they are loaded. Another program that comes to the same place has other lines."""
     data, bpf = tmp_path / 'data', programs / 'bpf'
-    done = millrace('record', '-q', '-a', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', 'sh', '-c',
+    done = millrace('record', '-a', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', 'sh', '-c',
                     f'{bpf} 0.4; {bpf} 0.4 142; {bpf} 0.4 242')
     if done.status == 77:
         pytest.skip(f'BPF programs cannot be loaded: {done.err}')
@@ -140,7 +156,7 @@ def test_lines_of_bpf_programs_that_are_unloaded_while_recording(millrace, progr
     for share, tag, line in rows:
         known.setdefault(tag, {}).setdefault(line, 0)
         known[tag][line] += float(share)
-    assert len(known) == 3, rows
+    assert len(known) == 3, (rows, done.err)
     for lines, hot in zip(sorted(known.values(), key=lambda lines: int(max(lines, key=lines.get).split(':')[1])),
                           [42, 142, 242]):
         assert max(lines, key=lines.get) == f'bpf_hot.bpf.c:{hot}', rows

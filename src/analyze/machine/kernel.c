@@ -85,6 +85,10 @@ int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const c
 
 	if (gone)
 		return dso && dso->kind == DSO_KSYMBOL ? maps_remove(kernel->modules, address) : 0;
+	if (dso && dso->kind == DSO_KSYMBOL) { /* it is gone, the record of that was lost: no two are at one place */
+		at = NULL;
+		dso = NULL;
+	}
 	if (!dso)
 		dso = dso_find(kernel->dsos, name, &(struct object_id){.file.inode = address}, DSO_KSYMBOL);
 	if (!dso)
