@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sysinfo/privileges.h"
 #include "sysinfo/proc_maps.h"
 
 enum { MAPS_MAX_BYTES = 1 << 26 };
@@ -147,16 +148,6 @@ int object_file_open_of_process(pid_t pid, const char *path, const struct object
 	return fd >= 0 || !mapped || !mapped->file.inode ? fd : open_mapping(pid, mapped);
 }
 
-/* Source: user_namespaces(7): in the initial one all 2^32 - 1 ids are their own. */
-static bool in_own_user_namespace(void)
-{
-	AUTO_BUF struct buf map = {0};
-	unsigned long inside, outside, nr;
-
-	return fd_slurp("/proc/self/uid_map", 1 << 16, &map) == 0 &&
-	       sscanf(buf_text(&map), "%lu %lu %lu", &inside, &outside, &nr) == 3 && nr != UINT32_MAX;
-}
-
 static bool is_on_tmpfs(int fd)
 {
 	struct statfs status;
@@ -201,7 +192,7 @@ pid_t process_outside_namespace(void)
 	for (unsigned i = 0; i < ANCESTORS_MAX && pid > 1; i++, pid = parent_of(pid))
 		if (shares_our_mounts(pid) == 0)
 			return pid;
-	return in_own_user_namespace() ? -1 : 0;
+	return privileges_are_namespaced() ? -1 : 0;
 }
 
 bool object_file_is_private(int fd, const char *path, pid_t outside)
