@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from conftest import sanitized
 from test_event_rights import fixture_paranoid, fixture_record_unprivileged  # noqa: F401 (fixtures)
 
 
@@ -138,6 +139,10 @@ def test_what_is_not_mounted_is_named(findings_after):
     for name in ('tracefs', 'tracepoints of everything', 'cgroups (-G, --all-cgroups)'):
         assert found[name]['text'].endswith('is /sys mounted?'), found[name]
     assert '/sys' in found['uprobes']['text']
+
+
+@pytest.mark.skipif(sanitized(), reason='sanitizers need /proc themselves')
+def test_a_missing_proc_is_named(findings_after):
     found = findings_after('umount -l /proc')
     for name in ('uprobes', '/proc/kallsyms', 'cgroups (-G, --all-cgroups)'):
         assert found[name]['text'].endswith('is /proc mounted?'), found[name]
