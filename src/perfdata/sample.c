@@ -311,6 +311,23 @@ size_t sample_id_bytes(const struct perf_event_attr *attr)
 	return trailer_bytes_from(attr, TRAILER_TID);
 }
 
+size_t sample_id_end(const struct perf_event_header *record, size_t trailer_bytes)
+{
+	/* KSYMBOL: u64 addr; u32 len; u16 kind, flags; a name with its NUL, padded to a multiple of 8. */
+	/* BPF_EVENT: u16 kind, flags; u32 id; u8 tag[8]. */
+	enum { KSYMBOL_NAME_AT = 24, BPF_EVENT_BYTES = 24 };
+	const char *start = (const char *)record;
+	size_t end = record->size;
+
+	if (record->type == PERF_RECORD_BPF_EVENT) {
+		end = BPF_EVENT_BYTES + trailer_bytes;
+	} else if (record->type == PERF_RECORD_KSYMBOL && record->size > KSYMBOL_NAME_AT) {
+		size_t room = record->size - KSYMBOL_NAME_AT, len = strnlen(start + KSYMBOL_NAME_AT, room);
+		end = KSYMBOL_NAME_AT + (len + 8) / 8 * 8 + trailer_bytes;
+	}
+	return end < record->size ? end : record->size;
+}
+
 int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret)
 {
 	size_t bytes = sample_id_bytes(attr);
@@ -322,7 +339,8 @@ int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event
 		return -EBADMSG;
 	if (!bytes)
 		return 0;
-	cursor_take(&at, cursor_left(&at) - bytes);
+	size_t behind = record->size - sample_id_end(record, bytes);
+	cursor_take(&at, cursor_left(&at) - behind - bytes);
 	if (has(attr, PERF_SAMPLE_TID)) {
 		ret->pid = cursor_u32(&at);
 		ret->tid = cursor_u32(&at);

@@ -88,9 +88,16 @@ int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event
 size_t sample_id_bytes(const struct perf_event_attr *attr);
 
 /*
+ * Bytes from the start of a record that is no SAMPLE to the end of its trailer. That is its size, but for KSYMBOL and
+ * BPF_EVENT: the kernel (seen in 6.18: perf_event_ksymbol_output(), perf_event_bpf_output()) adds a trailer to the size
+ * for each event that gets the record, so of several recorders all but one get old bytes of the ring behind it.
+ */
+size_t sample_id_end(const struct perf_event_header *record, size_t trailer_bytes);
+
+/*
  * Where the event id of a record is: all events of a file have it at the same position, so any attr of the file may be
  * used. For a SAMPLE sample_id_offset(): bytes from the record's start to the id. For other records
- * sample_id_distance(): bytes from the id's first byte to the record's end. -1: records have no id.
+ * sample_id_distance(): bytes from the id's first byte to sample_id_end(). -1: records have no id.
  */
 int sample_id_offset(const struct perf_event_attr *attr);
 int sample_id_distance(const struct perf_event_attr *attr);

@@ -90,7 +90,8 @@ static uint64_t record_time(const struct session *session, const struct perf_eve
 	/* Only samples have a time where other records have no trailer (sample_id_all). */
 	if (!layout || (is_sample ? layout->time_offset : layout->time_distance) < 0)
 		return 0;
-	int at = is_sample ? layout->time_offset : record->size - layout->time_distance;
+	int at = is_sample ? layout->time_offset
+			   : (int)sample_id_end(record, layout->trailer_bytes) - layout->time_distance;
 	memcpy(&time_ns, (const char *)record + at, sizeof(time_ns));
 	return time_ns == UINT64_MAX ? 0 : time_ns;
 }

@@ -128,6 +128,29 @@ def test_end_of_a_bpf_program_was_lost(millrace, tmp_path):
     assert re.findall(r'bpf_prog_0+(\d)_hot', millrace('script', '-i', data, '-F', 'ip,sym').out) == ['1', '2', '3']
 
 
+def test_records_of_bpf_programs_that_are_too_long(millrace, tmp_path):
+    """The kernel gives several recorders records with old bytes behind the trailer: not a time, nor an event."""
+    def timed(kind, body, time, junk=b''):
+        return record(kind, 0, body + struct.pack('<3Q', time, 0, 1) + junk)
+
+    def changed(tag, time, gone):
+        name = f'bpf_prog_{tag:016x}_hot'.encode().ljust(32, b'\0')
+        return timed(17, struct.pack('<QIHH', bpf + 16 * tag, 0x40, 1, gone) + name, time, b'\x7f' * 64) + \
+            timed(18, struct.pack('<HHIQ', 1 + gone, 0, tag, 0), time, b'\x7f' * 64)
+
+    def sample(time):
+        return record(9, 1, struct.pack('<4Q', 1, bpf + 0x3f, time, 0))
+
+    bpf = 0xffffffffc0800000
+    data = tmp_path / 'data'
+    records = b''.join(changed(tag, 1000 * tag, 0) + sample(1000 * tag + 100) + changed(tag, 1000 * tag + 200, 1)
+                       for tag in (1, 2, 3))
+    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 4 | 1 << 7 | 1 << 16, bits=1 << 18)
+    data.write_bytes(perf_file.build([attr, attr], {}, [[1], [2]], records=records + perf_file.FINISHED_ROUND))
+    done = millrace('script', '-i', data, '-F', 'ip,sym')
+    assert re.findall(r'bpf_prog_0+(\d)_hot', done.out) == ['1', '2', '3'] and done.err == ''
+
+
 def test_lines_of_a_bpf_program(run, millrace, programs, spawn, elsewhere, tmp_path, need_root):
     """The kernel tells names and lines while it is loaded; they are in the recording."""
     process = spawn([programs / 'bpf', '60'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
