@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 
 import pytest
 
@@ -285,6 +286,23 @@ def test_sqlite_samples_without_chains(millrace, tmp_path, reader):
     assert reader('sqlite3', out, 'PRAGMA integrity_check; PRAGMA foreign_key_check') == 'ok\n'
     text = millrace('script', '-i', data).out
     assert text.count('cpu-clock') == len(wanted) and len(text) > 5 * out.stat().st_size
+
+
+def task_record(kind, misc, body, pid, time):
+    """With the sample_id of an event with TID and TIME."""
+    return struct.pack('<IHH', kind, misc, 8 + len(body) + 16) + body + struct.pack('<2IQ', pid, pid, time)
+
+
+def test_named_after_its_samples(millrace, tmp_path):
+    """A task whose first records do not name it has two names, one after the other."""
+    data = tmp_path / 'perf.data'
+    records = (perf_file.sample(2, 4096, 7 << 32 | 7, 100) +
+               task_record(3, 0, struct.pack('<2I8s', 7, 7, b'late'), 7, 200) +
+               perf_file.sample(2, 4096, 7 << 32 | 7, 300) * 2 + perf_file.FINISHED_ROUND)
+    attr = perf_file.attr(type=1, sample_period=10, sample_type=1 | 2 | 4, bits=1 << 18)
+    data.write_bytes(perf_file.build([attr], {}, records=records))
+    folded = folded_lines(millrace('export', '-i', data, '--format=folded', '-o', '-').out)
+    assert {stack.partition(';')[0]: period for stack, period in folded.items()} == {':7': 10, 'late': 20}
 
 
 @pytest.mark.parametrize('times', [

@@ -250,9 +250,11 @@ static int announce_stack(struct feed *feed, uint32_t chain, uint32_t *ret)
 	return 0;
 }
 
+/* A record that names a task or tells its process for the first time changes it in place. */
 static int announce_thread(struct feed *feed, const struct task *task, uint32_t *ret)
 {
-	uint64_t key = hash_mix(hash_mix(1, (uintptr_t)task), (uintptr_t)task->comm);
+	uint64_t key = hash_mix(hash_mix((uint64_t)task->pid << 1 | task->is_named, (uintptr_t)task),
+				(uintptr_t)task->comm);
 	const struct export_thread thread = {task->pid, task->tid, task->comm->text};
 
 	*ret = (uint32_t)hash_table_find_number(&feed->threads, key);
