@@ -33,6 +33,7 @@ struct export_profile {
 	const struct export_event *events;
 	size_t nr_events;
 	uint64_t start_ns;      /* of the first sample, on the clock of the samples; 0: unknown */
+	uint64_t bytes;         /* of the recording; 0: unknown */
 	int64_t wall_offset_ns; /* what to add to that clock to get the time since 1970; 0: unknown */
 	/* in formats with one number for each stack: the number of samples, not the sum of periods */
 	bool count_samples;
@@ -82,7 +83,7 @@ struct export_marker {
 	uint32_t thread;         /* number; 0: of a CPU */
 	int32_t cpu;             /* -1: unknown */
 	uint64_t count;          /* EXPORT_LOST: records */
-	const char *text;        /* the new name, the cause */
+	const char *text;        /* EXPORT_LOST: the cause; of others the name of `thread`, as it was announced */
 };
 
 /* A part of an object that a process mapped. */

@@ -29,15 +29,16 @@ enum table {
 	TABLE_SAMPLES,
 	TABLE_TASK_EVENTS,
 	TABLE_LOSSES,
+	TABLE_MAP_RANGES,
 	TABLE_MAPS,
 	NR_TABLES,
 };
 
 static const char *const table_names[NR_TABLES] = {
-	[TABLE_EVENTS] = "events",   [TABLE_OBJECTS] = "objects",     [TABLE_SYMBOLS] = "symbols",
-	[TABLE_STACKS] = "stacks",   [TABLE_THREADS] = "threads",     [TABLE_CGROUPS] = "cgroups",
-	[TABLE_SOURCES] = "sources", [TABLE_SAMPLES] = "sample_rows", [TABLE_TASK_EVENTS] = "task_events",
-	[TABLE_LOSSES] = "losses",   [TABLE_MAPS] = "maps",
+	[TABLE_EVENTS] = "events",   [TABLE_OBJECTS] = "objects",       [TABLE_SYMBOLS] = "symbols",
+	[TABLE_STACKS] = "stacks",   [TABLE_THREADS] = "threads",       [TABLE_CGROUPS] = "cgroups",
+	[TABLE_SOURCES] = "sources", [TABLE_SAMPLES] = "sample_rows",   [TABLE_TASK_EVENTS] = "task_rows",
+	[TABLE_LOSSES] = "losses",   [TABLE_MAP_RANGES] = "map_ranges", [TABLE_MAPS] = "map_rows",
 };
 
 /* What many samples have in common: a row of the table `sources`. */
@@ -45,6 +46,23 @@ struct source {
 	uint32_t thread, event, cgroup;
 	int32_t cpu;
 	uint64_t period; /* of the first of them */
+};
+
+/* What many maps have in common: a row of the table `map_ranges`. */
+struct map_range {
+	int64_t bytes;
+	uint64_t offset;
+	uint32_t object;
+};
+
+/*
+ * The ids of a table whose rows are in the order of time are times: nanoseconds since `origin_ns`. A row that is not
+ * later than the one before, or has no time, has the next id, and its time in a column.
+ */
+struct time_ids {
+	bool has_origin;
+	uint64_t origin_ns; /* modulo 2^64: it may be before 0 */
+	uint64_t last;
 };
 
 /* Stacks are written last: only then is it known in which of them samples end. */
@@ -63,24 +81,25 @@ struct sqlite {
 	struct sql sql;
 	struct sqlite_pages pages;
 	struct page_table tables[NR_TABLES];
-	uint64_t nr_rows[NR_TABLES]; /* of tables without an id */
-	uint64_t *symbol_hashes;     /* heap; by number */
-	struct stack_row *stacks;    /* heap; by number */
-	struct source *sources;      /* heap; by number */
-	struct hash_table by_source; /* number, by a hash */
-	uint32_t symbols_room, stacks_room, sources_room, nr_stacks, nr_sources;
-	uint64_t first_ns;    /* of the first sample */
-	uint64_t last_sample; /* id of the last row of samples */
+	uint64_t nr_losses;
+	uint64_t *symbol_hashes;               /* heap; by number */
+	struct stack_row *stacks;              /* heap; by number */
+	struct source *sources;                /* heap; by number */
+	struct map_range *ranges;              /* heap; by number */
+	struct hash_table by_source, by_range; /* number, by a hash */
+	uint32_t symbols_room, stacks_room, sources_room, ranges_room, nr_stacks, nr_sources, nr_ranges;
+	struct time_ids sample_ids, task_ids, map_ids;
 };
 
 /* Nothing is read while it is written, and a failure leaves no file: neither journal nor syncs are of use. */
+static const char settings[] = "PRAGMA page_size = %d;" /* before anything is written; each table has a page at least */
+			       "PRAGMA temp_store = MEMORY;" /* the commands write no files but their output */
+			       "PRAGMA journal_mode = OFF;"
+			       "PRAGMA synchronous = OFF;"
+			       "PRAGMA user_version = 3;";
+enum { SMALL_PAGE_BYTES = 512, PAGE_BYTES = 4096, SMALL_RECORDING_BYTES = 1 << 20 };
+
 static const char tables[] =
-	"PRAGMA temp_store = MEMORY;"
-	"PRAGMA journal_mode = OFF;"
-	"PRAGMA synchronous = OFF;"
-	"PRAGMA page_size = 4096;"
-	"PRAGMA user_version = 2;"
-	"PRAGMA temp_store = MEMORY;" /* the commands write no files but their output */
 	"BEGIN;"
 	"CREATE TABLE recording (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"CREATE TABLE events (id INTEGER PRIMARY KEY, name TEXT, unit TEXT, period INTEGER, frequency INTEGER);"
@@ -97,17 +116,30 @@ static const char tables[] =
 	/* What most rows do not need comes last: it takes no room there. */
 	"CREATE TABLE sample_rows (id INTEGER PRIMARY KEY, source INTEGER REFERENCES sources,"
 	" stack INTEGER REFERENCES stacks, period INTEGER, time INTEGER);"
-	"CREATE TABLE task_events (time INTEGER, kind TEXT, thread INTEGER REFERENCES threads, name TEXT);"
+	"CREATE TABLE task_rows (id INTEGER PRIMARY KEY, kind INTEGER, thread INTEGER REFERENCES threads,"
+	" time INTEGER);"
 	"CREATE TABLE losses (start INTEGER, end INTEGER, cpu INTEGER, records INTEGER, cause TEXT);"
-	"CREATE TABLE maps (time INTEGER, pid INTEGER, start INTEGER, end INTEGER, offset INTEGER,"
+	"CREATE TABLE map_ranges (id INTEGER PRIMARY KEY, bytes INTEGER, offset INTEGER,"
 	" object INTEGER REFERENCES objects);"
+	"CREATE TABLE map_rows (id INTEGER PRIMARY KEY, range INTEGER REFERENCES map_ranges, pid INTEGER,"
+	" start INTEGER, time INTEGER);"
 	"COMMIT;";
 
-/* CROSS JOIN: by the rows of samples first, which are in the order of time. */
+/* CROSS JOIN: by the rows of the first table, which are in the order of time. */
 static const char samples_view[] =
 	"CREATE VIEW samples AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time, c.cpu, c.thread, c.event,"
 	" coalesce(r.period, c.period) AS period, r.stack, c.cgroup"
 	" FROM sample_rows r CROSS JOIN sources c ON c.id = r.source;";
+
+static const char task_events_view[] =
+	"CREATE VIEW task_events AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time,"
+	" CASE r.kind WHEN %d THEN 'fork' WHEN %d THEN 'exit' WHEN %d THEN 'comm' WHEN %d THEN 'exec' END AS kind,"
+	" r.thread, h.comm AS name FROM task_rows r CROSS JOIN threads h ON h.id = r.thread;";
+
+static const char maps_view[] =
+	"CREATE VIEW maps AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time, r.pid, r.start,"
+	" r.start + g.bytes AS end, g.offset, g.object"
+	" FROM map_rows r CROSS JOIN map_ranges g ON g.id = r.range;";
 
 static const char views[] =
 	"BEGIN;"
@@ -220,12 +252,6 @@ static int put(struct sqlite *sqlite, enum table table, uint64_t id, const struc
 	return sqlite->pages.code == SQLITE_OK ? 0 : not_written(sqlite, sqlite->pages.code, sqlite->exporter.why);
 }
 
-/* One of a table without an id. */
-static int append(struct sqlite *sqlite, enum table table, const struct page_value values[], unsigned nr)
-{
-	return put(sqlite, table, ++sqlite->nr_rows[table], values, nr);
-}
-
 #define NR(values) (sizeof(values) / sizeof((values)[0]))
 
 static int put_about(struct sqlite *sqlite, struct diag *reterr)
@@ -311,6 +337,16 @@ static int put_events(struct sqlite *sqlite)
 	return err;
 }
 
+static int make_tables(struct sqlite *sqlite, struct diag *reterr)
+{
+	uint64_t bytes = sqlite->exporter.profile.bytes;
+	AUTO_BUF struct buf text = {0};
+
+	buf_printf(&text, settings, bytes && bytes < SMALL_RECORDING_BYTES ? SMALL_PAGE_BYTES : PAGE_BYTES);
+	buf_put_text(&text, tables);
+	return text.failed ? -ENOMEM : run(sqlite, buf_text(&text), reterr);
+}
+
 static int sqlite_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
@@ -326,7 +362,7 @@ static int sqlite_open(struct exporter *exporter, struct diag *reterr)
 		return failed(sqlite->sql.db, reterr);
 	if (!exporter->path)
 		sqlite3_file_control(sqlite->sql.db, "main", SQLITE_FCNTL_SIZE_LIMIT, &most_bytes);
-	int err = run(sqlite, tables, reterr);
+	int err = make_tables(sqlite, reterr);
 	if (!err)
 		err = put_about(sqlite, reterr);
 	if (!err)
@@ -470,16 +506,20 @@ static int find_source(struct sqlite *sqlite, const struct export_sample *sample
 	return put(sqlite, TABLE_SOURCES, *ret, row, NR(row));
 }
 
-/*
- * Ids grow, and are times: nanoseconds since the first sample, from 1 on. A sample that is not later than the one
- * before has the next id, and its time; so has one after a leap that is none of a recording.
- */
-static uint64_t next_id(const struct sqlite *sqlite, uint64_t time_ns, bool *ret_is_time)
+/* The id of a row with this time, which may be 0: unknown. */
+static uint64_t next_id(struct time_ids *ids, uint64_t time_ns, bool *ret_is_time)
 {
-	uint64_t id = time_ns - sqlite->first_ns + 1;
+	bool is_time = time_ns > 0 && time_ns <= INT64_MAX;
 
-	*ret_is_time = id > sqlite->last_sample && id < UINT64_C(1) << 62 && time_ns <= INT64_MAX;
-	return *ret_is_time ? id : sqlite->last_sample + 1;
+	if (is_time && !ids->has_origin) {
+		ids->has_origin = true;
+		ids->origin_ns = time_ns - ids->last - 1;
+	}
+	uint64_t id = time_ns - ids->origin_ns;
+	/* A leap to the limit is none of a recording, and would leave no ids. */
+	*ret_is_time = is_time && id > ids->last && id < UINT64_C(1) << 62;
+	ids->last = *ret_is_time ? id : ids->last + 1;
+	return ids->last;
 }
 
 static int sqlite_sample(struct exporter *exporter, const struct export_sample *sample)
@@ -491,9 +531,7 @@ static int sqlite_sample(struct exporter *exporter, const struct export_sample *
 
 	if (err)
 		return err;
-	if (!sqlite->last_sample)
-		sqlite->first_ns = sample->time_ns <= INT64_MAX ? sample->time_ns : 0;
-	uint64_t id = next_id(sqlite, sample->time_ns, &is_time);
+	uint64_t id = next_id(&sqlite->sample_ids, sample->time_ns, &is_time);
 	bool is_period = sqlite->sources[source].period == sample->period;
 	const struct page_value none = {.type = PAGE_NULL};
 	const struct page_value row[] = {
@@ -503,7 +541,6 @@ static int sqlite_sample(struct exporter *exporter, const struct export_sample *
 		is_period ? none : integer_value(sample->period),
 		is_time ? none : integer_value(sample->time_ns),
 	};
-	sqlite->last_sample = id;
 	sqlite->stacks[sample->stack].sampled = true;
 	return put(sqlite, TABLE_SAMPLES, id, row, NR(row));
 }
@@ -516,46 +553,90 @@ static int put_loss(struct sqlite *sqlite, const struct export_marker *marker)
 		integer_value(marker->count),   text_value(marker->text, &cause),
 	};
 
-	return append(sqlite, TABLE_LOSSES, row, NR(row));
+	return put(sqlite, TABLE_LOSSES, ++sqlite->nr_losses, row, NR(row));
 }
 
+/* Its text is the name of the thread, which is stored there. */
 static int sqlite_marker(struct exporter *exporter, const struct export_marker *marker)
 {
-	static const char *const kinds[] = {
-		[EXPORT_FORK] = "fork",
-		[EXPORT_EXIT] = "exit",
-		[EXPORT_COMM] = "comm",
-		[EXPORT_EXEC] = "exec",
-	};
-	AUTO_BUF struct buf name = {0};
+	struct sqlite *sqlite = sqlite_of(exporter);
+	bool is_time;
 
 	if (marker->kind == EXPORT_LOST)
-		return put_loss(sqlite_of(exporter), marker);
+		return put_loss(sqlite, marker);
+	uint64_t id = next_id(&sqlite->task_ids, marker->from_ns, &is_time);
+	const struct page_value none = {.type = PAGE_NULL};
 	const struct page_value row[] = {
-		integer_value(marker->from_ns),
-		text_value(kinds[marker->kind], NULL),
+		none,
+		integer_value(marker->kind),
 		integer_value(marker->thread),
-		text_value(marker->text, &name),
+		is_time ? none : integer_value(marker->from_ns),
 	};
-	return append(sqlite_of(exporter), TABLE_TASK_EVENTS, row, NR(row));
+	return put(sqlite, TABLE_TASK_EVENTS, id, row, NR(row));
+}
+
+/* The number of the range, which is made when it is new. */
+static int find_range(struct sqlite *sqlite, const struct map_range *wanted, uint32_t *ret)
+{
+	uint64_t key = hash_mix(hash_mix((uint64_t)wanted->bytes, wanted->offset), wanted->object);
+
+	for (struct hash_slot *slot = hash_table_find(&sqlite->by_range, key); slot;
+	     slot = hash_table_next(&sqlite->by_range, slot)) {
+		const struct map_range *range = &sqlite->ranges[slot->number];
+		*ret = (uint32_t)slot->number;
+		if (range->bytes == wanted->bytes && range->offset == wanted->offset && range->object == wanted->object)
+			return 0;
+	}
+	const struct page_value row[] = {
+		{.type = PAGE_NULL},
+		integer_value((uint64_t)wanted->bytes),
+		integer_value(wanted->offset),
+		reference_value(wanted->object),
+	};
+	*ret = sqlite->nr_ranges + 1;
+	if (table_make_room((void **)&sqlite->ranges, sizeof(*sqlite->ranges), *ret, &sqlite->ranges_room) ||
+	    hash_table_add_number(&sqlite->by_range, key, *ret))
+		return -ENOMEM;
+	sqlite->ranges[*ret] = *wanted;
+	sqlite->nr_ranges = *ret;
+	return put(sqlite, TABLE_MAP_RANGES, *ret, row, NR(row));
 }
 
 static int sqlite_map(struct exporter *exporter, const struct export_map *map)
 {
-	const struct page_value row[] = {
-		integer_value(map->time_ns), signed_value((int32_t)map->pid), integer_value(map->start),
-		integer_value(map->end),     integer_value(map->offset),      reference_value(map->object),
-	};
+	struct sqlite *sqlite = sqlite_of(exporter);
+	struct map_range wanted = {.offset = map->offset, .object = map->object};
+	uint32_t range;
+	bool is_time;
 
-	return append(sqlite_of(exporter), TABLE_MAPS, row, NR(row));
+	/* Addresses of processes end far below this: it is a damaged record. SQLite's sum would be a REAL. */
+	if (__builtin_sub_overflow((int64_t)map->end, (int64_t)map->start, &wanted.bytes))
+		return 0;
+	int err = find_range(sqlite, &wanted, &range);
+	if (err)
+		return err;
+	uint64_t id = next_id(&sqlite->map_ids, map->time_ns, &is_time);
+	const struct page_value none = {.type = PAGE_NULL};
+	const struct page_value row[] = {
+		none,
+		integer_value(range),
+		signed_value((int32_t)map->pid),
+		integer_value(map->start),
+		is_time ? none : integer_value(map->time_ns),
+	};
+	return put(sqlite, TABLE_MAPS, id, row, NR(row));
 }
 
-static int make_samples_view(struct sqlite *sqlite, struct diag *reterr)
+/* Those whose times are computed from ids. */
+static int make_time_views(struct sqlite *sqlite, struct diag *reterr)
 {
-	char text[sizeof(samples_view) + 32];
+	AUTO_BUF struct buf text = {0};
 
-	snprintf(text, sizeof(text), samples_view, (int64_t)sqlite->first_ns - 1);
-	return run(sqlite, text, reterr);
+	buf_printf(&text, samples_view, (int64_t)sqlite->sample_ids.origin_ns);
+	buf_printf(&text, task_events_view, (int64_t)sqlite->task_ids.origin_ns, EXPORT_FORK, EXPORT_EXIT, EXPORT_COMM,
+		   EXPORT_EXEC);
+	buf_printf(&text, maps_view, (int64_t)sqlite->map_ids.origin_ns);
+	return text.failed ? -ENOMEM : run(sqlite, buf_text(&text), reterr);
 }
 
 static int sqlite_close_(struct exporter *exporter, struct diag *reterr)
@@ -566,7 +647,7 @@ static int sqlite_close_(struct exporter *exporter, struct diag *reterr)
 	if (!err)
 		err = end_pages(sqlite, reterr);
 	if (!err)
-		err = make_samples_view(sqlite, reterr);
+		err = make_time_views(sqlite, reterr);
 	if (!err)
 		err = run(sqlite, views, reterr);
 	int code = err || !exporter->path ? SQLITE_OK : sqlite3_close(sqlite->sql.db);
@@ -585,9 +666,11 @@ static void sqlite_free_(struct exporter *exporter)
 		page_table_fini(&sqlite->tables[i]);
 	sqlite3_close(sqlite->sql.db);
 	hash_table_fini(&sqlite->by_source);
+	hash_table_fini(&sqlite->by_range);
 	free(sqlite->symbol_hashes);
 	free(sqlite->stacks);
 	free(sqlite->sources);
+	free(sqlite->ranges);
 }
 
 const struct export_format export_sqlite = {

@@ -305,6 +305,49 @@ def test_named_after_its_samples(millrace, tmp_path):
     assert {stack.partition(';')[0]: period for stack, period in folded.items()} == {':7': 10, 'late': 20}
 
 
+def short_tasks(nr):
+    """nr tasks, each forked, executed and ended: its records, and what the tables say of them."""
+    objects = [(b'/usr/bin/true', 0x5000, 0x2000), (b'/usr/lib/x86_64-linux-gnu/libc.so.6', 0x155000, 0x26000),
+               (b'/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2', 0x26000, 0x1000), (b'[vdso]', 0x2000, 0)]
+    records, maps, events, time = b'', [], [], 300000 * 10**9
+    for pid in range(1000, 1000 + nr):
+        records += task_record(7, 0, struct.pack('<4IQ', pid, 999, pid, 999, time), pid, time)
+        records += task_record(3, 1 << 13, struct.pack('<2I8s', pid, pid, b'true'), pid, time + 5)
+        events += [(time, 'fork', pid, ':' + str(pid)), (time + 5, 'exec', pid, 'true')]
+        for i, (path, size, offset) in enumerate(objects):
+            # The third is at the time of the one before.
+            at, start = time + 10 + i - (i == 2), (0x7f0000000000 + pid * 0x1234000 + i * 0x1000000)
+            name = path + bytes(8 - len(path) % 8)
+            fixed = struct.pack('<2I3Q2I2Q2I', pid, pid, start, size, offset, 8, 1, 77 + i, 0, 5, 2)
+            records += task_record(10, 2, fixed + name, pid, at)
+            maps.append((at, pid, start, start + size, offset, path.decode()))
+        records += perf_file.sample(2, maps[-4][2] + 64, pid << 32 | pid, time + 50)
+        records += task_record(4, 0, struct.pack('<4IQ', pid, 999, pid, 999, time + 60), pid, time + 60)
+        events.append((time + 60, 'exit', pid, 'true'))
+        time += 1000003
+    return records + perf_file.FINISHED_ROUND, maps, events
+
+
+def test_sqlite_many_tasks(millrace, tmp_path, reader):
+    """Each row of maps and task_events is exact, where there is little else; the file is a quarter of the text."""
+    if 'sqlite' not in formats(millrace):
+        pytest.skip('this build has no SQLite')
+    data, out = tmp_path / 'perf.data', tmp_path / 'out.db'
+    records, maps, events = short_tasks(3000)
+    attr = perf_file.attr(type=1, sample_period=9999, sample_type=1 | 2 | 4, bits=1 << 18 | 1 << 23 | 1 << 24)
+    data.write_bytes(perf_file.build([attr], {}, records=records))
+    millrace('export', '-i', data, '--format=sqlite', '-o', out)
+    found = reader('sqlite3', '-separator', '\t', out, 'SELECT time, pid, start, end, offset, path FROM maps m JOIN '
+                   'objects o ON o.id = m.object ORDER BY m.time, start')
+    assert found.splitlines() == ['\t'.join(map(str, row)) for row in maps]
+    found = reader('sqlite3', '-separator', '\t', out,
+                   'SELECT time, kind, tid, name FROM task_events e JOIN threads h ON h.id = e.thread')
+    assert found.splitlines() == ['\t'.join(map(str, row)) for row in events]
+    assert reader('sqlite3', out, 'PRAGMA integrity_check; PRAGMA foreign_key_check') == 'ok\n'
+    text = millrace('script', '-i', data, '--show-task-events', '--show-mmap-events').out
+    assert text.count('PERF_RECORD_MMAP2') == len(maps) and len(text) > 3.9 * out.stat().st_size
+
+
 @pytest.mark.parametrize('times', [
     [0, 0, 0],
     [5, 0, 6, 2**63 - 1, 2**63 - 1, 7, 7],

@@ -139,6 +139,7 @@ static int open_exporter(struct feed *feed, uint64_t start_ns)
 		.events = feed->events,
 		.nr_events = feed->nr_events,
 		.start_ns = start_ns,
+		.bytes = session_info(feed->walk.session)->file_bytes,
 		.wall_offset_ns = wall_offset(feed),
 		.count_samples = options->count_samples,
 	};
@@ -253,8 +254,8 @@ static int announce_stack(struct feed *feed, uint32_t chain, uint32_t *ret)
 /* A record that names a task or tells its process for the first time changes it in place. */
 static int announce_thread(struct feed *feed, const struct task *task, uint32_t *ret)
 {
-	uint64_t key = hash_mix(hash_mix((uint64_t)task->pid << 1 | task->is_named, (uintptr_t)task),
-				(uintptr_t)task->comm);
+	uint64_t key =
+		hash_mix(hash_mix((uint64_t)task->pid << 1 | task->is_named, (uintptr_t)task), (uintptr_t)task->comm);
 	const struct export_thread thread = {task->pid, task->tid, task->comm->text};
 
 	*ret = (uint32_t)hash_table_find_number(&feed->threads, key);
