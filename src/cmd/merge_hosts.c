@@ -499,7 +499,8 @@ static int move_record(const struct host_shift *shift, const struct session_reco
 	default: err = move_other(shift, (void *)out->data, header->size - sizeof(*header) - trailer_bytes); break;
 	}
 	if (!err && trailer_bytes)
-		move_words(shift, record->event->attr.sample_type, words, out->data + out->len - trailer_bytes);
+		move_words(shift, record->event->attr.sample_type, words,
+			   out->data + sample_id_end((const void *)out->data, trailer_bytes) - trailer_bytes);
 	return err;
 }
 

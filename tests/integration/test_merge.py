@@ -10,6 +10,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import perf_file  # noqa: E402
 from conftest import ALL_CPUS, sanitized  # noqa: E402
 from law import loss_of  # noqa: E402
 from perfdata import LEDGER, sections_of  # noqa: E402
@@ -251,6 +252,27 @@ def test_machines_that_cannot_be_merged(hosts, need_tracefs, millrace, tmp_path)
     done = millrace('merge', tmp_path / 'a', hosts / 'web1', '-o', out, status=255)
     one_line(done, 'of other machines', 'tracepoints')
     assert not out.exists()
+
+
+def test_kernel_symbols_of_two_machines(millrace, tmp_path):
+    """KSYMBOL records, which the kernel makes too long: what it left behind them is no time."""
+    inputs = []
+    for host, wall in (('web1', 7000), ('web2', 7005)):
+        body = struct.pack('<QIHH16s', 0xffffffffc0000000, 64, 1, 0, b'bpf_prog_1')
+        trailer, old = struct.pack('<2I2Q', 0, 0, 10**9, 5), b'\x77' * 40
+        ksymbol = struct.pack('<IHH', 17, 0, 8 + len(body + trailer + old)) + body + trailer + old
+        records = b''.join(perf_file.sample(1, 0xffffffff81000000, 7 << 32 | 7, 10**9 + i, 5) for i in (1, 2))
+        attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4 | 64, bits=1 << 18 | 1 << 25, clockid=1)
+        clock = struct.pack('<2I2Q', 1, 1, wall * 10**9, 10**9)
+        inputs.append(tmp_path / host)
+        inputs[-1].write_bytes(perf_file.build(
+            [attr], {3: perf_file.string(host), 7: struct.pack('<2I', 2, 2), CLOCK_DATA: clock}, ids=[[5]],
+            records=ksymbol + records + perf_file.FINISHED_ROUND))
+    millrace('merge', '-o', tmp_path / 'both', *inputs)
+    shown = millrace('script', '-i', tmp_path / 'both', '--show-bpf-events', '--ns').out
+    found = [re.search(r' (\d+\.\d+):.*(KSYMBOL|cpu-clock)', line).groups() for line in shown.splitlines()]
+    assert found == [(f'{at}.00000000{i}', kind) for at in (1, 6)
+                     for i, kind in enumerate(('KSYMBOL', 'cpu-clock', 'cpu-clock'))], shown
 
 
 def test_command_line(records, millrace, tmp_path):
