@@ -500,7 +500,7 @@ static int move_record(const struct host_shift *shift, const struct session_reco
 	}
 	if (!err && trailer_bytes)
 		move_words(shift, record->event->attr.sample_type, words,
-			   out->data + sample_id_end((const void *)out->data, trailer_bytes) - trailer_bytes);
+			   out->data + sample_id_end(out->data, trailer_bytes) - trailer_bytes);
 	return err;
 }
 

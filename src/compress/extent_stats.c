@@ -14,6 +14,7 @@
 
 struct layout {
 	int time_offset, time_distance;
+	size_t trailer_bytes;
 };
 
 struct extent_stats {
@@ -76,7 +77,8 @@ int extent_stats_new(const struct event_desc *events, size_t nr_events, struct e
 	}
 	for (size_t i = 0; i < nr_events; i++)
 		stats->layouts[i] =
-			(struct layout){sample_time_offset(&events[i].attr), sample_time_distance(&events[i].attr)};
+			(struct layout){sample_time_offset(&events[i].attr), sample_time_distance(&events[i].attr),
+					sample_id_bytes(&events[i].attr)};
 	set_plain(stats);
 	*ret = stats;
 	return 0;
@@ -94,10 +96,13 @@ static int64_t u64_at(const uint8_t *record, const struct perf_event_header *hea
 static size_t event_of(const struct extent_stats *stats, const uint8_t *record, const struct perf_event_header *header)
 {
 	bool is_sample = header->type == PERF_RECORD_SAMPLE;
-	int at = is_sample ? stats->id_offset : stats->id_distance < 0 ? -1 : header->size - stats->id_distance;
 	uint64_t id;
 
-	if (stats->nr_events < 2 || u64_at(record, header, at, &id))
+	if (stats->nr_events < 2)
+		return 0;
+	int at = is_sample ? stats->id_offset
+			   : sample_id_field(record, stats->layouts[0].trailer_bytes, stats->id_distance);
+	if (u64_at(record, header, at, &id))
 		return 0;
 	uint64_t event_plus_1 = hash_table_find_number(&stats->ids, id);
 	return event_plus_1 ? event_plus_1 - 1 : 0;
@@ -115,9 +120,8 @@ static void note_time(const struct layout *layout, const uint8_t *record, const 
 		      struct extent_fields *fields)
 {
 	bool is_sample = header->type == PERF_RECORD_SAMPLE;
-	int at = is_sample                   ? layout->time_offset
-		 : layout->time_distance < 0 ? -1
-					     : header->size - layout->time_distance;
+	int at =
+		is_sample ? layout->time_offset : sample_id_field(record, layout->trailer_bytes, layout->time_distance);
 	uint64_t time_ns;
 
 	if (u64_at(record, header, at, &time_ns) || !time_ns) {

@@ -311,21 +311,29 @@ size_t sample_id_bytes(const struct perf_event_attr *attr)
 	return trailer_bytes_from(attr, TRAILER_TID);
 }
 
-size_t sample_id_end(const struct perf_event_header *record, size_t trailer_bytes)
+size_t sample_id_end(const void *record, size_t trailer_bytes)
 {
 	/* KSYMBOL: u64 addr; u32 len; u16 kind, flags; a name with its NUL, padded to a multiple of 8. */
 	/* BPF_EVENT: u16 kind, flags; u32 id; u8 tag[8]. */
 	enum { KSYMBOL_NAME_AT = 24, BPF_EVENT_BYTES = 24 };
-	const char *start = (const char *)record;
-	size_t end = record->size;
+	struct perf_event_header header;
 
-	if (record->type == PERF_RECORD_BPF_EVENT) {
+	memcpy(&header, record, sizeof(header));
+	size_t end = header.size;
+	if (header.type == PERF_RECORD_BPF_EVENT) {
 		end = BPF_EVENT_BYTES + trailer_bytes;
-	} else if (record->type == PERF_RECORD_KSYMBOL && record->size > KSYMBOL_NAME_AT) {
-		size_t room = record->size - KSYMBOL_NAME_AT, len = strnlen(start + KSYMBOL_NAME_AT, room);
+	} else if (header.type == PERF_RECORD_KSYMBOL && header.size > KSYMBOL_NAME_AT) {
+		size_t len = strnlen((const char *)record + KSYMBOL_NAME_AT, header.size - KSYMBOL_NAME_AT);
 		end = KSYMBOL_NAME_AT + (len + 8) / 8 * 8 + trailer_bytes;
 	}
-	return end < record->size ? end : record->size;
+	return end < header.size ? end : header.size;
+}
+
+int sample_id_field(const void *record, size_t trailer_bytes, int distance)
+{
+	int end = (int)sample_id_end(record, trailer_bytes), at = end - distance;
+
+	return distance < (int)sizeof(uint64_t) || at < (int)sizeof(struct perf_event_header) ? -1 : at;
 }
 
 int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret)

@@ -92,7 +92,13 @@ size_t sample_id_bytes(const struct perf_event_attr *attr);
  * BPF_EVENT: the kernel (seen in 6.18: perf_event_ksymbol_output(), perf_event_bpf_output()) adds a trailer to the size
  * for each event that gets the record, so of several recorders all but one get old bytes of the ring behind it.
  */
-size_t sample_id_end(const struct perf_event_header *record, size_t trailer_bytes);
+size_t sample_id_end(const void *record, size_t trailer_bytes);
+
+/*
+ * Bytes from the start of such a record, of any alignment, to what begins `distance` bytes before sample_id_end(). -1:
+ * distance is -1, or the record too short for 8 bytes there.
+ */
+int sample_id_field(const void *record, size_t trailer_bytes, int distance);
 
 /*
  * Where the event id of a record is: all events of a file have it at the same position, so any attr of the file may be

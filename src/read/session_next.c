@@ -88,10 +88,12 @@ static uint64_t record_time(const struct session *session, const struct perf_eve
 	uint64_t time_ns;
 
 	/* Only samples have a time where other records have no trailer (sample_id_all). */
-	if (!layout || (is_sample ? layout->time_offset : layout->time_distance) < 0)
+	if (!layout)
 		return 0;
-	int at = is_sample ? layout->time_offset
-			   : (int)sample_id_end(record, layout->trailer_bytes) - layout->time_distance;
+	int at =
+		is_sample ? layout->time_offset : sample_id_field(record, layout->trailer_bytes, layout->time_distance);
+	if (at < 0)
+		return 0;
 	memcpy(&time_ns, (const char *)record + at, sizeof(time_ns));
 	return time_ns == UINT64_MAX ? 0 : time_ns;
 }

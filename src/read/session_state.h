@@ -138,7 +138,7 @@ static inline int session_event_of(const struct session *session, const struct p
 	*ret = session->events;
 	if (session->nr_events < 2 || place < 0)
 		return 0;
-	int at = is_sample ? place : (int)sample_id_end(record, session->layouts[0].trailer_bytes) - place;
+	int at = is_sample ? place : sample_id_field(record, session->layouts[0].trailer_bytes, place);
 	if (at < (int)sizeof(*record) || at + (int)sizeof(id) > record->size)
 		return -EBADMSG;
 	memcpy(&id, (const char *)record + at, sizeof(id));

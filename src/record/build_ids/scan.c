@@ -230,10 +230,11 @@ int scan_init(struct scan *scan, const struct event_desc *events, size_t nr_even
 /* The event of a record, by its id. Records without a known id have the first event's layout. */
 static size_t scan_event(struct scan *scan, const uint8_t *record, size_t size, bool is_sample)
 {
-	size_t at = is_sample ? (size_t)scan->id_offset : size - (size_t)scan->id_distance;
-	int known = is_sample ? scan->id_offset : scan->id_distance;
-
-	if (scan->uniform || known < 0 || (size_t)known > size || at + sizeof(uint64_t) > size)
+	if (scan->uniform)
+		return 0;
+	int at = is_sample ? scan->id_offset
+			   : sample_id_field(record, scan->layouts[0].trailer_bytes, scan->id_distance);
+	if (at < 0 || (size_t)at + sizeof(uint64_t) > size)
 		return 0;
 	struct layout_of_id key = {.id = u64_at(record + at)};
 	if (key.id != scan->last_id.id) {
@@ -388,12 +389,12 @@ int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t 
 	return err;
 }
 
-/* The time in the trailer of a record that is no sample, whose own fields take `fixed` bytes. */
-static uint64_t trailer_time(const struct sample_layout *layout, const uint8_t *record, size_t size, size_t fixed)
+/* The time in the trailer of a record that is no sample. */
+static uint64_t trailer_time(const struct sample_layout *layout, const uint8_t *record)
 {
-	if (layout->trailer_time == 0 || fixed + layout->trailer_time > size)
-		return 0;
-	return u64_at(record + size - layout->trailer_time);
+	int at = layout->trailer_time ? sample_id_field(record, layout->trailer_bytes, (int)layout->trailer_time) : -1;
+
+	return at < 0 ? 0 : u64_at(record + at);
 }
 
 /* COMM, FORK, MMAP, MMAP2 */
@@ -407,7 +408,7 @@ static int scan_task_event(struct scan *scan, const uint8_t *record, const struc
 		scan->broken = true;
 		return 0;
 	}
-	return map_history_add(&scan->history, &event, trailer_time(layout, record, header->size, sizeof(*header)));
+	return map_history_add(&scan->history, &event, trailer_time(layout, record));
 }
 
 /* For the index. */
@@ -427,8 +428,7 @@ void scan_index(struct scan *scan, const uint8_t *record, const struct perf_even
 	if (header->type == PERF_RECORD_SAMPLE)
 		time_ns = scan->sample_ns;
 	else if (header->type < RECORD_USER_FIRST)
-		time_ns = trailer_time(&scan->layouts[scan_event(scan, record, header->size, false)], record,
-				       header->size, sizeof(*header));
+		time_ns = trailer_time(&scan->layouts[scan_event(scan, record, header->size, false)], record);
 	if (scan->inside)
 		index_builder_unpacked(scan->index_builder, record, time_ns);
 	else

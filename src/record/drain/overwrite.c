@@ -438,14 +438,16 @@ struct overwrite_pause overwrite_pause_of(const struct overwrite *overwrite, siz
 static uint64_t first_time_ns(const struct perf_event_attr *attr, const struct backward_taken *taken)
 {
 	const struct perf_event_header *first = (const void *)taken->records;
-	bool is_sample = taken->bytes && first->type == PERF_RECORD_SAMPLE;
-	int before = is_sample ? sample_time_offset(attr) : sample_time_distance(attr);
 	uint64_t time_ns;
 
-	if (before < 0 || taken->bytes < sizeof(*first) || (size_t)before > first->size ||
-	    (is_sample && (size_t)before + sizeof(time_ns) > first->size))
+	if (taken->bytes < sizeof(*first))
 		return 0;
-	memcpy(&time_ns, taken->records + (is_sample ? before : first->size - before), sizeof(time_ns));
+	int at = first->type == PERF_RECORD_SAMPLE
+			 ? sample_time_offset(attr)
+			 : sample_id_field(first, sample_id_bytes(attr), sample_time_distance(attr));
+	if (at < 0 || (size_t)at + sizeof(time_ns) > first->size)
+		return 0;
+	memcpy(&time_ns, taken->records + at, sizeof(time_ns));
 	return time_ns;
 }
 

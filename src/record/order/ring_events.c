@@ -50,9 +50,7 @@ uint64_t ring_events_time(const struct ring_events *events, const uint8_t *recor
 	uint64_t time_ns;
 
 	if (header->type != PERF_RECORD_SAMPLE)
-		place = events->time_distance < 0 ? -1
-						  : (int)sample_id_end((const void *)record, events->trailer_bytes) -
-							    events->time_distance;
+		place = sample_id_field(record, events->trailer_bytes, events->time_distance);
 	if (place < (int)sizeof(*header) || place + (int)sizeof(time_ns) > (int)header->size)
 		return 0;
 	memcpy(&time_ns, record + place, sizeof(time_ns));

@@ -151,13 +151,13 @@ void task_log_free(struct task_log *task_log)
 	free(task_log);
 }
 
-static uint64_t time_of(const struct task_log *task_log, const uint8_t *record, uint16_t size)
+static uint64_t time_of(const struct task_log *task_log, const uint8_t *record)
 {
-	int distance = sample_time_distance(task_log->attr);
+	int at = sample_id_field(record, sample_id_bytes(task_log->attr), sample_time_distance(task_log->attr));
 	uint64_t time = 0;
 
-	if (distance > 0 && (size_t)distance + sizeof(struct perf_event_header) <= size)
-		memcpy(&time, record + size - (size_t)distance, sizeof(time));
+	if (at >= 0)
+		memcpy(&time, record + at, sizeof(time));
 	return time;
 }
 
@@ -179,7 +179,7 @@ static int take_records(struct task_log *task_log, uint32_t tap, const uint8_t *
 		if (header.size < sizeof(header) || header.size > chunk->bytes - at)
 			break;
 		const struct entry entry = {
-			.time = time_of(task_log, bytes + at, header.size),
+			.time = time_of(task_log, bytes + at),
 			.position = chunk->position + at,
 			.tap = tap,
 			.size = header.size,
