@@ -166,6 +166,20 @@ def test_lines_of_a_bpf_program(run, millrace, programs, spawn, elsewhere, tmp_p
     assert text_elsewhere(run, elsewhere, data, 'report', '-s', 'sym,srcline').out == here
 
 
+def test_bpf_programs_without_trampolines(run, program, programs, spawn, tmp_path, need_root):
+    """Those of systemd for example: the symbols of the kernel, a long file, are not read once more for them."""
+    def nr_reads():
+        run(['strace', '-f', '-o', tmp_path / 'calls', '-e', 'trace=openat', program, 'record', '-a', '-e', 'cpu-clock',
+             '-o', tmp_path / 'data', '--no-buildid', '--', 'true'])
+        return (tmp_path / 'calls').read_text().count('"/proc/kallsyms"')
+
+    before = nr_reads()
+    process = spawn([programs / 'bpf', '60'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if process.stdout.readline() != 'running\n':
+        pytest.skip(f'BPF programs cannot be loaded: {process.communicate()[1]}')
+    assert nr_reads() == before > 0
+
+
 def test_lines_of_bpf_programs_that_are_unloaded_while_recording(millrace, programs, tmp_path, need_root):
     """They are read when they are loaded. Another program that comes to the same place has other lines."""
     data, bpf = tmp_path / 'data', programs / 'bpf'

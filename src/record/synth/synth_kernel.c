@@ -497,10 +497,17 @@ static int image_visit(const struct kallsyms_line *line, void *arg)
 	return 0;
 }
 
+/* Source: callers of bpf_trampoline_get(), bpf_struct_ops_prepare_trampoline() and bpf_prog_change_xdp(). */
+static bool may_have_image(uint32_t type)
+{
+	return type == BPF_PROG_TYPE_TRACING || type == BPF_PROG_TYPE_LSM || type == BPF_PROG_TYPE_EXT ||
+	       type == BPF_PROG_TYPE_STRUCT_OPS || type == BPF_PROG_TYPE_XDP;
+}
+
 int synth_bpf(const struct synth_params *params, struct buf *out)
 {
 	struct images images = {params, out};
-	unsigned nr = 0;
+	bool any_image = false;
 
 	for (uint32_t id = 0;;) {
 		int err = bpf_object_next_program(&id);
@@ -509,7 +516,6 @@ int synth_bpf(const struct synth_params *params, struct buf *out)
 			break;
 		if (err)
 			return err;
-		nr++;
 		AUTO_FD int fd = bpf_object_open_program(id);
 		if (fd < 0)
 			continue; /* it has been unloaded */
@@ -517,11 +523,12 @@ int synth_bpf(const struct synth_params *params, struct buf *out)
 		err = program_read(fd, &program);
 		if (err == -ENOMEM)
 			return err;
+		any_image |= err || may_have_image(program.info.type);
 		if (!err)
 			put_program(params, &program, out);
 	}
-	/* without programs there are no images, and kallsyms is long */
-	int err = nr ? kallsyms_each(image_visit, &images) : 0;
+	/* kallsyms is long: 120,000 lines, 60 ms */
+	int err = any_image ? kallsyms_each(image_visit, &images) : 0;
 
 	return err ? err : buf_status(out);
 }
