@@ -456,6 +456,91 @@ static void test_trailers(void **state)
 	}
 }
 
+/*
+ * The kernel's sizes of KSYMBOL and BPF_EVENT records count the trailers of other recorders, too: old bytes of the ring
+ * stand behind the trailer of this one.
+ */
+static void check_trailer_before_old_bytes(uint32_t type, const char *fields, size_t bytes)
+{
+	struct perf_event_attr attr = attr_of(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_IDENTIFIER);
+
+	for (unsigned nr_old = 0; nr_old <= 6; nr_old++) {
+		struct buf out = {0};
+		struct sample sample;
+
+		buf_extend(&out, sizeof(struct perf_event_header));
+		buf_put(&out, fields, bytes);
+		put_field(&out, PERF_SAMPLE_TID);
+		put_field(&out, PERF_SAMPLE_TIME);
+		put_field(&out, PERF_SAMPLE_IDENTIFIER);
+		size_t end = out.len;
+		for (unsigned i = 0; i < nr_old; i++)
+			buf_put_u64(&out, 0xdead);
+		struct perf_event_header *record = finish(&out, type);
+
+		assert_int_equal(sample_id_end(record, sample_id_bytes(&attr)), end);
+		assert_int_equal(sample_id_decode(&attr, record, &sample), 0);
+		assert_int_equal(sample.time, value(PERF_SAMPLE_TIME, 0));
+		assert_int_equal(sample.id, value(PERF_SAMPLE_IDENTIFIER, 0));
+		assert_int_equal(sample.tid, value(PERF_SAMPLE_TID, 0) >> 32);
+		free(record);
+	}
+}
+
+static void test_trailers_before_old_bytes(void **state)
+{
+	/* u64 addr; u32 len; u16 kind, flags; a name, padded: what is behind its end may be old, too. */
+	static const char addr_to_flags[16] = "addrADDRlen.k.f";
+	static const char bpf_event[16] = "kkffid..tag.TAG"; /* u16 kind, flags; u32 id; u8 tag[8] */
+	char ksymbol[48];
+
+	(void)state;
+	check_trailer_before_old_bytes(PERF_RECORD_BPF_EVENT, bpf_event, sizeof(bpf_event));
+	for (size_t len = 0; len < 24; len++) {
+		size_t padded = (len / 8 + 1) * 8;
+
+		memset(ksymbol, 'x', sizeof(ksymbol));
+		memcpy(ksymbol, addr_to_flags, sizeof(addr_to_flags));
+		ksymbol[sizeof(addr_to_flags) + len] = '\0';
+		check_trailer_before_old_bytes(PERF_RECORD_KSYMBOL, ksymbol, sizeof(addr_to_flags) + padded);
+	}
+}
+
+/* The end is not behind the record, and the trailer not before its body. */
+static void check_trailer_inside(uint32_t type, size_t size, int fill)
+{
+	struct perf_event_attr attr = attr_of(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_IDENTIFIER);
+	const size_t trailer_bytes = sample_id_bytes(&attr);
+	struct perf_event_header *record = malloc(size); /* for ASan */
+	struct sample sample;
+
+	memset(record, fill, size);
+	*record = (struct perf_event_header){.type = type, .size = (uint16_t)size};
+	bool fits = size >= sizeof(*record) + trailer_bytes;
+	size_t end = sample_id_end(record, trailer_bytes);
+	assert_true(end <= size);
+	if (fits)
+		assert_true(end >= sizeof(*record) + trailer_bytes);
+	if (type == PERF_RECORD_COMM)
+		assert_int_equal(end, size);
+	assert_int_equal(sample_id_decode(&attr, record, &sample), fits ? 0 : -EBADMSG);
+	free(record);
+}
+
+static void test_no_trailer_outside_of_its_record(void **state)
+{
+	static const uint32_t types[] = {PERF_RECORD_KSYMBOL, PERF_RECORD_BPF_EVENT, PERF_RECORD_COMM};
+	enum { EMPTY_NAME = '\0', NAME_WITHOUT_AN_END = 'x' };
+
+	(void)state;
+	for (size_t size = sizeof(struct perf_event_header); size < 80; size++) {
+		for (unsigned i = 0; i < 3; i++) {
+			check_trailer_inside(types[i], size, EMPTY_NAME);
+			check_trailer_inside(types[i], size, NAME_WITHOUT_AN_END);
+		}
+	}
+}
+
 static void test_no_trailer_without_sample_id_all(void **state)
 {
 	struct perf_event_attr attr = attr_of(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID);
@@ -482,6 +567,8 @@ int main(void)
 		cmocka_unit_test(test_empty_branch_stack),
 		cmocka_unit_test(test_regs_of_a_kernel_thread),
 		cmocka_unit_test(test_trailers),
+		cmocka_unit_test(test_trailers_before_old_bytes),
+		cmocka_unit_test(test_no_trailer_outside_of_its_record),
 		cmocka_unit_test(test_no_trailer_without_sample_id_all),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
