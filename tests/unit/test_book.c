@@ -217,7 +217,7 @@ static uint64_t cost_of(const struct ledger *ledger, const char *name)
 /* Of a thread that goes on, as of the last change of outputs; of one that has ended, all. */
 static void test_costs(void **state)
 {
-	static struct reader threads[2];
+	static struct reader threads[3]; /* the last one is no reader's */
 	struct reader_work first = {.wakeups = 3, .visits = 5, .bytes = 100},
 			   second = {.wakeups = 30, .visits = 50, .bytes = 1000};
 	uint64_t housekeeping_ns = 7;
@@ -250,6 +250,8 @@ static void test_costs(void **state)
 	assert_int_equal(cost_of(&all, "drained bytes"), 1100);
 	assert_int_equal(cost_of(&all, "drain thread 0 cpu ns"), 1000);
 	assert_int_equal(cost_of(&all, "drain thread 1 cpu ns"), 20000);
+	for (size_t i = 0; i < all.nr_costs; i++)
+		assert_string_not_equal(all.costs[i].name, "drain thread 2 cpu ns");
 	assert_in_range(cost_of(&all, "all cpu ns"), 1, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 	assert_true(cost_of(&all, "page faults") > 0);
 	assert_true(cost_of(&all, "peak memory bytes") > 1 << 20);

@@ -352,16 +352,23 @@ static void readings_that_touch_a_gap(void **state)
 static void actions_in_order_of_time(void **state)
 {
 	struct ledger ledger = {0}, other = {0};
-	const struct ledger_action late = {9, LEDGER_RING_GREW, 1, -1, 0, 4096, 16384},
-				   soon = {7, LEDGER_LEVEL_CHANGED, -1, -1, 0, 9, 1};
+	const struct ledger_action actions[] = {{2, LEDGER_RING_GREW, 1, -1, 0, 4096, 16384},
+						{7, LEDGER_LEVEL_CHANGED, -1, -1, 0, 9, 1},
+						{7, LEDGER_LEVEL_CHANGED, -1, -1, 0, 9, 1},
+						{8, LEDGER_RING_GREW, 2, -1, 0, 4096, 16384},
+						{9, LEDGER_RING_GREW, 3, -1, 0, 4096, 16384}};
+	static const unsigned ours[] = {4, 1}, theirs[] = {0, 2, 3};
 
 	(void)state;
-	assert_int_equal(ledger_add_action(&ledger, &late), 0);
-	assert_int_equal(ledger_add_action(&other, &soon), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(ledger_add_action(&ledger, &actions[ours[i]]), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(ledger_add_action(&other, &actions[theirs[i]]), 0);
 	assert_int_equal(ledger_add_actions(&ledger, &other), 0);
-	assert_int_equal(ledger.nr_actions, 2);
-	assert_memory_equal(&ledger.actions[0], &soon, sizeof(soon));
-	assert_string_equal(ledger_action_kind_name(ledger.actions[0].kind), "level changed");
+	assert_int_equal(ledger.nr_actions, 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_memory_equal(&ledger.actions[i], &actions[i], sizeof(actions[i]));
+	assert_string_equal(ledger_action_kind_name(ledger.actions[1].kind), "level changed");
 	ledger_fini(&ledger);
 	ledger_fini(&other);
 }
@@ -633,23 +640,60 @@ static void readings_that_records_repeat(void **state)
 	}
 }
 
-/* Tasks with a ring each; the events of a ring know when it had its last record. */
-static void rings_of_tasks(void **state)
+/* Two events of two tasks with a ring each: 7 and 5. */
+static void begin_with_tasks(struct loss_times *times, struct event_desc events[2], uint64_t ids[4])
 {
-	uint64_t ids[] = {100, 101, 102, 103};
-	struct event_desc events[2];
-	struct loss_times times;
-
-	(void)state;
+	for (size_t i = 0; i < 4; i++)
+		ids[i] = 100 + i;
 	for (size_t i = 0; i < 2; i++)
 		events[i] = (struct event_desc){
 			.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
 			.ids = ids + 2 * i,
 			.nr_ids = 2};
-	assert_int_equal(loss_times_init(&times, events, 2), 0);
-	TAKE(&times, RECORD_ID_INDEX, 4, 100, 0, (uint64_t)-1, 7, 101, 1, (uint64_t)-1, 5, 102, 2, (uint64_t)-1, 7, 103,
+	assert_int_equal(loss_times_init(times, events, 2), 0);
+	TAKE(times, RECORD_ID_INDEX, 4, 100, 0, (uint64_t)-1, 7, 101, 1, (uint64_t)-1, 5, 102, 2, (uint64_t)-1, 7, 103,
 	     3, (uint64_t)-1, 5);
-	assert_int_equal(times.nr_places, 2);
+	assert_int_equal(times->nr_places, 2);
+}
+
+/* What LOST records tell of one task is not taken for what another one has lost. */
+static void readings_of_tasks(void **state)
+{
+	const struct ledger_entry readings[] = {
+		{0, LEDGER_RING_FULL, -1, 7, 200, 400, 6},
+		{0, LEDGER_RING_FULL, -1, 5, 200, 400, 4},
+	};
+	struct ledger ledger = {.counted = true};
+	struct event_desc events[2];
+	struct loss_times times;
+	uint64_t ids[4];
+
+	(void)state;
+	begin_with_tasks(&times, events, ids);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(ledger_add(&ledger, &readings[i]), 0);
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 250);
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 260);
+	TAKE(&times, PERF_RECORD_LOST, 100, 6, 300, 100);
+	assert_int_equal(loss_times_end(&times, 4000, &ledger), 0);
+	assert_int_equal(times.nr_gaps, 2);
+	assert_int_equal(times.gaps[0].tid, 7);
+	assert_int_equal(times.gaps[0].count, 6);
+	assert_int_equal(times.gaps[1].tid, 5);
+	assert_int_equal(times.gaps[1].count, 4);
+	loss_times_fini(&times);
+	ledger_fini(&ledger);
+}
+
+/* The events of a ring know when it had its last record. */
+static void rings_of_tasks(void **state)
+{
+	struct event_desc events[2];
+	struct loss_times times;
+	uint64_t ids[4];
+
+	(void)state;
+	begin_with_tasks(&times, events, ids);
 	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1000);
 	TAKE(&times, PERF_RECORD_SAMPLE, 101, 2000);
 	TAKE(&times, PERF_RECORD_LOST, 102, 1, 3000, 102);
@@ -800,6 +844,7 @@ int main(void)
 		cmocka_unit_test(gaps_count_what_was_lost),
 		cmocka_unit_test(readings_that_records_repeat),
 		cmocka_unit_test(rings_of_tasks),
+		cmocka_unit_test(readings_of_tasks),
 		cmocka_unit_test(pauses_and_throttling),
 	};
 

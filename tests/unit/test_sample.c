@@ -42,6 +42,7 @@ static const uint64_t field_order[] = {
 	PERF_SAMPLE_CODE_PAGE_SIZE,
 	PERF_SAMPLE_AUX,
 };
+enum { FORMAT_LOST = 1 << 4 /* PERF_FORMAT_LOST, since Linux 6.0 */ };
 enum { NR_FIELDS = sizeof(field_order) / sizeof(field_order[0]) };
 
 /* The value of a one-word field, or word `i` of a longer one. */
@@ -351,6 +352,66 @@ static void test_whole_is_what_can_be_decoded(void **state)
 }
 
 /* A count that would overflow when multiplied, in each field that has one. */
+/* The values of READ as the man page has them: of an event alone, or of a group; and where the next field begins. */
+static void check_read_format(uint64_t format)
+{
+	const bool group = format & PERF_FORMAT_GROUP;
+	const uint64_t nr = group ? 3 : 1, enabled = format & PERF_FORMAT_TOTAL_TIME_ENABLED ? 0xe0 : 0,
+		       running = format & PERF_FORMAT_TOTAL_TIME_RUNNING ? 0xa0 : 0;
+	struct perf_event_attr attr = attr_of(PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN);
+	struct sample_read read;
+	struct sample_value v;
+	struct sample sample;
+	struct buf out = {0};
+
+	attr.read_format = format;
+	buf_extend(&out, sizeof(struct perf_event_header));
+	if (group)
+		buf_put_u64(&out, nr);
+	for (uint64_t i = 0; i < nr; i++) {
+		if (!group)
+			buf_put_u64(&out, 0x10);
+		if (i == 0 && enabled)
+			buf_put_u64(&out, enabled);
+		if (i == 0 && running)
+			buf_put_u64(&out, running);
+		if (group)
+			buf_put_u64(&out, 0x10 + i);
+		if (format & PERF_FORMAT_ID)
+			buf_put_u64(&out, 0x20 + i);
+		if (format & FORMAT_LOST)
+			buf_put_u64(&out, 0x30 + i);
+	}
+	buf_put_u64(&out, 1);
+	buf_put_u64(&out, 0xcafe);
+	struct perf_event_header *record = finish(&out, PERF_RECORD_SAMPLE);
+
+	assert_int_equal(sample_decode(&attr, record, &sample), 0);
+	assert_int_equal(sample.nr_ips, 1);
+	assert_int_equal(sample.ips[0], 0xcafe);
+	assert_int_equal(sample_read_open(&attr, sample.read, &read), 0);
+	assert_int_equal(read.nr, nr);
+	for (uint64_t i = 0; i < nr; i++) {
+		assert_true(sample_read_next(&read, &v));
+		assert_int_equal(v.value, 0x10 + i);
+		assert_int_equal(v.id, format & PERF_FORMAT_ID ? 0x20 + i : 0);
+		assert_int_equal(v.lost, format & FORMAT_LOST ? 0x30 + i : 0);
+		assert_int_equal(read.enabled_ns, enabled);
+		assert_int_equal(read.running_ns, running);
+	}
+	assert_false(sample_read_next(&read, &v));
+	sample.read.len -= 1;
+	assert_int_equal(sample_read_open(&attr, sample.read, &read), -EBADMSG);
+	free(record);
+}
+
+static void test_every_read_format(void **state)
+{
+	(void)state;
+	for (uint64_t format = 0; format < 2 * FORMAT_LOST; format++)
+		check_read_format(format);
+}
+
 static void test_huge_counts(void **state)
 {
 	static const uint64_t counted[] = {PERF_SAMPLE_READ, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_BRANCH_STACK,
@@ -563,6 +624,7 @@ int main(void)
 		cmocka_unit_test(test_random_layouts),
 		cmocka_unit_test(test_cut_sample),
 		cmocka_unit_test(test_whole_is_what_can_be_decoded),
+		cmocka_unit_test(test_every_read_format),
 		cmocka_unit_test(test_huge_counts),
 		cmocka_unit_test(test_empty_branch_stack),
 		cmocka_unit_test(test_regs_of_a_kernel_thread),

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Extents of bytes of all kinds, cut into COMPRESSED records as perf wants them. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compress/extent.h"
+#include "compress/zstd.h"
+#include "perfdata/record.h"
+
+enum { MIB = 1 << 20, EXTENT_BYTES = 4 * MIB };
+
+struct fixture {
+	struct extent_packer *packer;
+	struct zstd_packer *zstd;
+	struct zstd_unpacker *unpacker;
+	uint8_t *records, *out, *frame, *again; /* EXTENT_BYTES each, and as much again */
+};
+
+static uint8_t *new_bytes(void)
+{
+	uint8_t *bytes = calloc(2, EXTENT_BYTES);
+
+	assert_non_null(bytes);
+	return bytes;
+}
+
+static int begin(void **state)
+{
+	static struct fixture fixture;
+
+	if (!zstd_available())
+		return 0; /* the tests are skipped */
+	assert_int_equal(extent_packer_new(&fixture.packer), 0);
+	assert_int_equal(zstd_packer_new(&fixture.zstd), 0);
+	assert_int_equal(zstd_unpacker_new(&fixture.unpacker), 0);
+	fixture.records = new_bytes();
+	fixture.out = new_bytes();
+	fixture.frame = new_bytes();
+	fixture.again = new_bytes();
+	*state = &fixture;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!f)
+		return 0;
+	extent_packer_free(f->packer);
+	zstd_packer_free(f->zstd);
+	zstd_unpacker_free(f->unpacker);
+	free(f->records);
+	free(f->out);
+	free(f->frame);
+	free(f->again);
+	return 0;
+}
+
+static struct fixture *fixture_of(void **state)
+{
+	if (!*state)
+		skip();
+	return *state;
+}
+
+/* Words that repeat, as those of records do. */
+static void fill(uint8_t *bytes, size_t len)
+{
+	for (size_t at = 0; at + 8 <= len; at += 8) {
+		uint64_t word = at % 64 ? at % 64 : at / 4096;
+		memcpy(bytes + at, &word, sizeof(word));
+	}
+}
+
+/* That no compressor makes shorter. */
+static void fill_hard(uint8_t *bytes, size_t len)
+{
+	uint64_t seed = 1;
+
+	for (size_t at = 0; at < len; at++) {
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		bytes[at] = (uint8_t)(seed >> 56);
+	}
+}
+
+/* The frame in the COMPRESSED records, each of which must give bytes, but not too many. Returns its length. */
+static size_t check_records(struct fixture *f, size_t len)
+{
+	size_t frame_bytes = 0, given = 0;
+
+	zstd_unpack_reset(f->unpacker);
+	for (size_t at = 0; at < len;) {
+		struct perf_event_header header;
+		memcpy(&header, f->out + at, sizeof(header));
+		assert_int_equal(header.type, RECORD_COMPRESSED);
+		assert_in_range(header.size, sizeof(header) + 1, len - at);
+		struct span payload = {f->out + at + sizeof(header), header.size - sizeof(header)};
+		memcpy(f->frame + frame_bytes, payload.ptr, payload.len);
+		frame_bytes += payload.len;
+		int64_t got = zstd_unpack(f->unpacker, &payload, f->again + given, 2 * EXTENT_BYTES - given);
+		assert_in_range(got, 1, EXTENT_RECORD_BYTES_MAX);
+		given += (size_t)got;
+		at += header.size;
+	}
+	return frame_bytes;
+}
+
+/* Packs the records, and finds them again in the result. Returns the length of the frame. */
+static size_t check_pack(struct fixture *f, int level)
+{
+	const struct extent_pack_params how = {.level = level};
+	int64_t len = extent_pack(f->packer, &how, (struct span){f->records, EXTENT_BYTES}, f->out, 2 * EXTENT_BYTES);
+
+	assert_in_range(len, 1, 2 * EXTENT_BYTES);
+	size_t frame_bytes = check_records(f, (size_t)len);
+	memset(f->again, 0, EXTENT_BYTES);
+	assert_int_equal(zstd_unpack_frame(f->unpacker, (struct span){f->frame, frame_bytes}, f->again, EXTENT_BYTES),
+			 EXTENT_BYTES);
+	assert_memory_equal(f->again, f->records, EXTENT_BYTES);
+	return frame_bytes;
+}
+
+/* What fits into records as it is costs nothing but their headers. */
+static void frames_are_as_short_as_without_records(void **state)
+{
+	const struct zstd_pack_params alone = {.level = 3};
+	struct fixture *f = fixture_of(state);
+
+	fill(f->records, EXTENT_BYTES);
+	size_t frame_bytes = check_pack(f, 3);
+	assert_int_equal(frame_bytes,
+			 zstd_pack(f->zstd, &alone, (struct span){f->records, EXTENT_BYTES}, f->out, 2 * EXTENT_BYTES));
+}
+
+/* A block of 128 KiB that does not become shorter fits into no record; a few places in the extent may not show that. */
+static void hard_bytes_fit_wherever_they_are(void **state)
+{
+	struct fixture *f = fixture_of(state);
+
+	for (size_t place = 0; place < 256 << 10; place += 64 << 10) {
+		fill(f->records, EXTENT_BYTES);
+		fill_hard(f->records + MIB + place, 150 << 10);
+		check_pack(f, 1);
+		check_pack(f, 3);
+	}
+	fill_hard(f->records, EXTENT_BYTES);
+	check_pack(f, 3);
+}
+
+/* In the memory of the records themselves: what does not fit leaves them as they are. */
+static void records_stay_without_room(void **state)
+{
+	const struct extent_pack_params how = {.level = 3};
+	struct fixture *f = fixture_of(state);
+	const struct span records = {f->records, EXTENT_BYTES};
+
+	fill(f->records, EXTENT_BYTES);
+	int64_t len = extent_pack(f->packer, &how, records, f->out, EXTENT_BYTES);
+	assert_in_range(len, 1, EXTENT_BYTES / 2);
+	memcpy(f->again, f->records, EXTENT_BYTES);
+	/* The last header that does not fit is noticed before the first one is written. */
+	for (size_t room = (size_t)len - 2 * sizeof(struct perf_event_header); room <= (size_t)len; room++) {
+		assert_int_equal(extent_pack(f->packer, &how, records, f->records, room), -ENOSPC);
+		assert_memory_equal(f->records, f->again, EXTENT_BYTES);
+	}
+	assert_int_equal(extent_pack(f->packer, &how, records, f->records, 0), -ENOSPC);
+	assert_memory_equal(f->records, f->again, EXTENT_BYTES);
+	/* Twice the headers are more than enough. */
+	assert_int_equal(extent_pack(f->packer, &how, records, f->records, (size_t)len + 2 * EXTENT_BYTES / 65536 * 8),
+			 len);
+	assert_memory_equal(f->records, f->out, (size_t)len);
+}
+
+static void cancelled_packing_leaves_records(void **state)
+{
+	const atomic_int level = 2;
+	const struct extent_pack_params how = {.level = 3, .level_now = &level};
+	struct fixture *f = fixture_of(state);
+
+	fill(f->records, EXTENT_BYTES);
+	memcpy(f->again, f->records, EXTENT_BYTES);
+	assert_int_equal(
+		extent_pack(f->packer, &how, (struct span){f->records, EXTENT_BYTES}, f->records, EXTENT_BYTES),
+		-ECANCELED);
+	assert_memory_equal(f->records, f->again, EXTENT_BYTES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_are_as_short_as_without_records),
+		cmocka_unit_test(hard_bytes_fit_wherever_they_are),
+		cmocka_unit_test(records_stay_without_room),
+		cmocka_unit_test(cancelled_packing_leaves_records),
+	};
+	return cmocka_run_group_tests(tests, begin, end);
+}
