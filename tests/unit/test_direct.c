@@ -27,6 +27,8 @@ static struct {
 	unsigned cached_ms,
 		direct_sleep_ms; /* CPU time of a large write through the cache; a disk that takes its time */
 	bool refuse;             /* -EINVAL of direct writes, as of file systems that find out late */
+	unsigned nr_not_ready;   /* so many of the next writes fail with that: */
+	int not_ready;
 } disk;
 
 static void burn(unsigned ms)
@@ -52,6 +54,11 @@ ssize_t pwritev(int fd, const struct iovec *iov, int nr, off_t at)
 		len += iov[i].iov_len;
 	if (direct && disk.refuse) {
 		errno = EINVAL;
+		return -1;
+	}
+	if (disk.nr_not_ready) {
+		disk.nr_not_ready--;
+		errno = disk.not_ready;
 		return -1;
 	}
 	disk.nr_direct += direct;
@@ -212,6 +219,66 @@ static void refused_in_the_middle(void **state)
 	close_scene(&scene);
 }
 
+/* Storage that is not ready is asked again, but not for ever; signals are no reason to give up. */
+static void what_is_not_ready_is_tried_again(void **state)
+{
+	enum { MORE_THAN_ANY_WAIT = 100000 };
+	const struct span span = {"12345678", 8};
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_auto, 0);
+	disk.not_ready = EAGAIN;
+	disk.nr_not_ready = 3;
+	give(&scene, LARGE, true);
+	assert_int_equal(disk.nr_not_ready, 0);
+	disk.not_ready = EINTR;
+	disk.nr_not_ready = MORE_THAN_ANY_WAIT;
+	give(&scene, LARGE, true);
+	assert_int_equal(disk.nr_not_ready, 0);
+	assert_stored(&scene, 2 * LARGE);
+	disk.not_ready = EAGAIN;
+	disk.nr_not_ready = MORE_THAN_ANY_WAIT;
+	assert_int_equal(writer_queue(scene.writer, &span, 1), -EIO);
+	assert_in_range(disk.nr_not_ready, 1, MORE_THAN_ANY_WAIT - 1);
+	assert_int_equal(scene.writer->stored, 2 * LARGE);
+	assert_int_equal(writer_close(scene.writer, NULL), -EIO);
+	close(scene.fd);
+	munmap(scene.memory, LARGER + 2 * PAGE);
+}
+
+/* Who chose direct writes gets no other ones, and is told that they wait, whatever they cost. */
+static void direct_writes_wait(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_direct, 0);
+	assert_true(scene.writer->waits);
+	for (unsigned i = 0; i < 40; i++) {
+		give(&scene, LARGE, true);
+		assert_true(scene.writer->waits);
+	}
+	assert_int_equal(disk.nr_cached, 0);
+	close_scene(&scene);
+}
+
+/* auto: what small pieces cost says nothing about large ones. */
+static void small_pieces_decide_nothing(void **state)
+{
+	enum { SMALL = 128 << 10 };
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_auto, 0);
+	while (scene.given < 20 << 20) {
+		give(&scene, SMALL, true);
+		assert_false(scene.writer->waits);
+	}
+	assert_int_equal(disk.nr_direct, 0);
+	close_scene(&scene);
+}
+
 /* auto: where the page cache is dear large pieces go past it, small ones never. */
 static void the_cheaper_way_is_found(void **state)
 {
@@ -286,6 +353,9 @@ int main(void)
 		cmocka_unit_test(what_is_old_is_committed),
 		cmocka_unit_test(refused_late),
 		cmocka_unit_test(refused_in_the_middle),
+		cmocka_unit_test(what_is_not_ready_is_tried_again),
+		cmocka_unit_test(direct_writes_wait),
+		cmocka_unit_test(small_pieces_decide_nothing),
 		cmocka_unit_test(the_cheaper_way_is_found),
 		cmocka_unit_test(the_other_way_is_tried_early),
 		cmocka_unit_test(the_page_cache_takes_what_waits),

@@ -555,6 +555,31 @@ static void test_a_round_is_due_at_its_bytes(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
+/* What the relief takes is a part of the round; the mark is left to the thread of the stream. */
+static void test_relieved_bytes_belong_to_the_round(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = 64};
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	for (uint64_t i = 0; i < 2; i++)
+		produce(&fake, i);
+	stream_relieve(&stream);
+	assert_int_equal(stream.counters.bytes, 32);
+	produce(&fake, 2);
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), 16);
+	assert_int_equal(stream.counters.rounds, 0); /* 48 bytes came */
+	produce(&fake, 3);
+	stream_relieve(&stream);
+	assert_int_equal(stream.counters.rounds, 0);
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), 0);
+	assert_int_equal(stream.counters.rounds, 1);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
 /* Where a round is due with every byte, it waits while what came before waits for the output; not for ever. */
 static void test_marks_wait_for_the_output(void **state)
 {
@@ -612,6 +637,50 @@ static void see(struct stream_tap *tap, const struct span spans[2], uint64_t pos
 static void see_cut(struct stream_tap *tap, uint64_t position)
 {
 	((struct seeing *)tap)->cut_at = position;
+}
+
+struct producing_tap {
+	struct stream_tap tap;
+	struct fake *fake;
+	uint64_t seen_bytes;
+};
+
+static void see_and_produce(struct stream_tap *tap, const struct span spans[2], uint64_t position)
+{
+	struct producing_tap *own = (struct producing_tap *)tap;
+
+	(void)position;
+	if (!own->seen_bytes)
+		produce(own->fake, 1);
+	own->seen_bytes += spans[0].len + spans[1].len;
+}
+
+/* What comes into an observed ring during the last pass is in the output, in front of the mark. */
+static void test_drained_bytes_are_marked(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct producing_tap tap = {.tap = {.see = see_and_produce}, .fake = &fake};
+	struct stream stream = {.rings = &ring,
+				.nr_rings = 1,
+				.flush_bytes = 1,
+				.round_bytes = 1 << 20,
+				.tap = &tap.tap,
+				.nr_tapped = 1};
+	uint64_t counts[1] = {0}, marks = 0;
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	produce(&fake, 0);
+	assert_int_equal(stream_drain(&stream), 0);
+	assert_int_equal(tap.seen_bytes, 32);
+	const struct span out = writer_mem_bytes(stream.writer);
+	assert_int_equal(check_numbers(out, counts, 1, &marks), 2);
+	assert_int_equal(marks, 1);
+	const struct perf_event_header *last = (const void *)((const char *)out.ptr + out.len - sizeof(*last));
+	assert_int_equal(last->type, RECORD_FINISHED_ROUND);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
 /* What was read out of a ring ahead of the first pass is part of what the first mark promises. */
@@ -767,7 +836,9 @@ int main(void)
 		cmocka_unit_test(test_wrapped_once_in_order),
 		cmocka_unit_test(test_flush_leaves_little),
 		cmocka_unit_test(test_a_round_is_due_at_its_bytes),
+		cmocka_unit_test(test_relieved_bytes_belong_to_the_round),
 		cmocka_unit_test(test_marks_wait_for_the_output),
+		cmocka_unit_test(test_drained_bytes_are_marked),
 		cmocka_unit_test(test_what_came_early),
 		cmocka_unit_test(test_a_visit_ends_at_the_first_head),
 		cmocka_unit_test(test_every_writer_writes_the_same),
