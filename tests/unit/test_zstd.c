@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* compress/zstd.h: frames that come in chunks, one behind another. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "compress/zstd.h"
+
+enum { BYTES = 300000 };
+
+static void put_frame(struct zstd_packer *packer, struct buf *out, struct span bytes, bool no_size)
+{
+	const struct zstd_pack_params params = {.level = 1, .no_size = no_size};
+	const size_t before = out->len, room = zstd_bound(bytes.len);
+	int64_t len = zstd_pack(packer, &params, bytes, buf_extend(out, room), room);
+
+	assert_in_range(len, 1, room);
+	out->len = before + (size_t)len;
+}
+
+/* Chunks of so many bytes go in, and come out of so much room at a time. */
+static void check_chunks(struct zstd_unpacker *unpacker, struct span packed, struct span expected, size_t chunk,
+			 size_t room)
+{
+	uint8_t *out = malloc(expected.len + room);
+	size_t given = 0;
+	int64_t got;
+
+	zstd_unpack_reset(unpacker);
+	for (size_t at = 0; at < packed.len; at += chunk) {
+		const size_t left = packed.len - at;
+		struct span in = {(const uint8_t *)packed.ptr + at, left < chunk ? left : chunk};
+		while ((got = zstd_unpack(unpacker, &in, out + given, room)) > 0) {
+			given += (size_t)got;
+			assert_true(given <= expected.len);
+		}
+		assert_int_equal(got, 0);
+		assert_int_equal(in.len, 0); /* that is what 0 says */
+	}
+	assert_int_equal(given, expected.len);
+	assert_memory_equal(out, expected.ptr, expected.len);
+	free(out);
+}
+
+/* An empty frame gives nothing, and is not the end. */
+static void frames_follow_one_another(void **state)
+{
+	static const size_t chunks[] = {1, 7, 1000, 1 << 20}, rooms[] = {1000, 1 << 20};
+	static uint8_t bytes[2 * BYTES];
+	struct zstd_unpacker *unpacker;
+	struct zstd_packer *packer;
+	struct buf packed = {0};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i % 1000 * i / 5000);
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
+	put_frame(packer, &packed, (struct span){bytes, 0}, true);
+	put_frame(packer, &packed, (struct span){bytes, BYTES}, true);
+	put_frame(packer, &packed, (struct span){bytes, 0}, false);
+	put_frame(packer, &packed, (struct span){bytes, 0}, true);
+	put_frame(packer, &packed, (struct span){bytes + BYTES, BYTES}, false);
+	for (size_t c = 0; c < sizeof(chunks) / sizeof(chunks[0]); c++)
+		for (size_t r = 0; r < sizeof(rooms) / sizeof(rooms[0]); r++)
+			check_chunks(unpacker, buf_span(&packed), (struct span){bytes, sizeof(bytes)}, chunks[c],
+				     rooms[r]);
+	/* A damaged byte is noticed; a new start forgets it. */
+	packed.data[packed.len / 2] ^= 1;
+	struct span in = buf_span(&packed);
+	int64_t got;
+	zstd_unpack_reset(unpacker);
+	while ((got = zstd_unpack(unpacker, &in, bytes, sizeof(bytes))) > 0)
+		;
+	assert_int_equal(got, -EBADMSG);
+	zstd_packer_free(packer);
+	zstd_unpacker_free(unpacker);
+	buf_fini(&packed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_follow_one_another),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
