@@ -468,6 +468,13 @@ static bool hides_extent(const struct source_record *record)
 	       frame.bytes <= EXTENT_BYTES_MAX;
 }
 
+/* Its header may be wrong in all of its bytes: what follows is no record, up to the next extent. */
+static void leave_hidden(struct source_unpack *unpack, uint64_t offset)
+{
+	note_gap(unpack, NULL, offset, "a compressed record is damaged: what it held is missing");
+	go_on_behind(unpack, offset + 1);
+}
+
 /* Bytes of a damaged extent that are read as a header: the kernel's records are made of words, and no type is so high.
  */
 static bool is_no_record(const struct source_unpack *unpack, const struct perf_event_header *header)
@@ -499,8 +506,7 @@ static void read_one(struct source_unpack *unpack)
 	if (hides_extent(&record)) {
 		if (unpack->gathering)
 			give_up_extent(unpack, "a compressed extent is not whole: its records are missing");
-		note_gap(unpack, NULL, record.view.offset, "a compressed record is damaged: what it held is missing");
-		go_on_behind(unpack, record.view.offset + 1);
+		leave_hidden(unpack, record.view.offset);
 		return;
 	}
 	if (is_no_record(unpack, record.view.header) && go_on_behind(unpack, record.view.offset + 1)) {
@@ -725,7 +731,7 @@ static int pass_on(struct source_unpack *unpack, struct source_record *ret, stru
 	if (got > 0)
 		unpack->read_offset = ret->view.offset;
 	if (got > 0 && hides_extent(ret)) {
-		note_gap(unpack, NULL, ret->view.offset, "a compressed record is damaged: what it held is missing");
+		leave_hidden(unpack, ret->view.offset);
 		return 0;
 	}
 	if (got > 0 && !is_compressed(ret->view.header->type))

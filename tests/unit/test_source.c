@@ -707,6 +707,27 @@ static void test_no_records_in_an_extent(void **state)
 	extent_packer_free(packer);
 }
 
+/* A file of a data directory begins with an extent. Where its record has lost its header the next one is read. */
+static void test_a_damaged_extent_at_the_start(void **state)
+{
+	AUTO_BUF struct buf bytes = {0};
+	struct perf_event_header wrong = {.type = 100, .size = 64};
+	struct source *source;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	put_extents(&bytes);
+	memcpy(bytes.data, &wrong, sizeof(wrong));
+	assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), false, &source), 0);
+	expect_gap(source, "offset 0: a compressed record is damaged");
+	for (uint64_t i = EXTENT_RECORDS + 1; i < NR_EXTENTS * (EXTENT_RECORDS + 1); i++)
+		expect_record(source,
+			      i % (EXTENT_RECORDS + 1) == EXTENT_RECORDS ? PERF_RECORD_COMM : PERF_RECORD_SAMPLE,
+			      RECORD_BYTES, i);
+	expect_end(source, 0, "");
+}
+
 /* The list of what is left out reaches the source below one that decompresses. */
 static void test_what_is_left_out_of_compressed_files(void **state)
 {
@@ -768,6 +789,7 @@ int main(void)
 		cmocka_unit_test(test_sources_that_share_threads),
 		cmocka_unit_test(test_records_that_go_on_in_the_next_extent),
 		cmocka_unit_test(test_no_records_in_an_extent),
+		cmocka_unit_test(test_a_damaged_extent_at_the_start),
 		cmocka_unit_test(test_what_is_left_out_of_compressed_files),
 		cmocka_unit_test(test_memory_is_used_again_when_it_is_not_held),
 	};
