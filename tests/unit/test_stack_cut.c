@@ -415,6 +415,29 @@ static void test_no_dump_is_no_dump(void **state)
 	assert_memory_equal(record.data, to, record.len);
 }
 
+/* A chain that is longer than any record is not one whose length happens to wrap to the dump. */
+static void test_a_chain_of_no_length(void **state)
+{
+	static uint64_t id = 12;
+	const struct event_desc event = {
+		.attr = {.size = sizeof(struct perf_event_attr),
+			 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN |
+					PERF_SAMPLE_STACK_USER},
+		.ids = &id,
+		.nr_ids = 1,
+	};
+	uint64_t words[] = {id, 0x1000, 2, 0x1000, 0x2000, 32, 0xa, 0xb, 0xc, 0xd, 16}, to[64];
+	AUTO_BUF struct buf right = {0}, wrong = {0};
+
+	(void)state;
+	put_sample(&right, words, sizeof(words) / sizeof(words[0]));
+	assert_int_equal(copy_of(&event, &right, to), right.len - 16);
+	words[2] += 1ull << 61;
+	put_sample(&wrong, words, sizeof(words) / sizeof(words[0]));
+	assert_int_equal(copy_of(&event, &wrong, to), wrong.len);
+	assert_memory_equal(wrong.data, to, wrong.len);
+}
+
 /* A damaged record stays as it is. */
 static void test_damaged_records_stay(void **state)
 {
@@ -451,6 +474,7 @@ int main(void)
 		cmocka_unit_test(test_fields_of_any_length_before_the_dump),
 		cmocka_unit_test(test_no_registers_before_the_dump),
 		cmocka_unit_test(test_no_dump_is_no_dump),
+		cmocka_unit_test(test_a_chain_of_no_length),
 		cmocka_unit_test(test_damaged_records_stay),
 	};
 	return cmocka_run_group_tests_name("stack cut", tests, NULL, NULL);
