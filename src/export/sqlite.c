@@ -153,8 +153,10 @@ static const char views[] =
 	" ON a.event = t.event JOIN stacks k ON k.id = t.stack JOIN symbols y ON y.id = k.symbol"
 	" JOIN events e ON e.id = t.event LEFT JOIN objects o ON o.id = y.object"
 	" GROUP BY t.event, y.name, y.object ORDER BY period DESC;"
+	/* Of stacks in which samples end: those have a hash. */
 	"CREATE VIEW stack_functions AS WITH RECURSIVE part (stack, at) AS (SELECT id, id FROM stacks"
-	" UNION ALL SELECT p.stack, k.outer FROM part p JOIN stacks k ON k.id = p.at WHERE k.outer IS NOT NULL)"
+	" WHERE hash IS NOT NULL UNION ALL SELECT p.stack, k.outer FROM part p JOIN stacks k ON k.id = p.at WHERE "
+	"k.outer IS NOT NULL)"
 	" SELECT DISTINCT p.stack, y.name AS function, y.object FROM part p JOIN stacks k ON k.id = p.at"
 	" JOIN symbols y ON y.id = k.symbol;"
 	"CREATE VIEW total_functions AS SELECT e.name AS event, f.function, o.path AS object,"

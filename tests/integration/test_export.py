@@ -400,6 +400,7 @@ def test_sqlite_views(data, millrace, query):
                    'SELECT count(DISTINCT stack) FROM samples;'
                    'SELECT count(*) FROM samples s JOIN stacks k ON k.id = s.stack WHERE k.hash IS NULL').out.split()
     assert int(hashed[0]) == int(hashed[1]) > 0 and hashed[2] == '0'
+    assert query('--no-header', 'SELECT count(DISTINCT stack) FROM stack_functions').out.strip() == hashed[0]
     kinds = rows(query('SELECT kind, count(*) AS nr FROM task_events GROUP BY kind').out)
     assert {row['kind'] for row in kinds} >= {'fork', 'exit', 'exec'}
     assert 'spin' in query('SELECT DISTINCT path FROM maps JOIN objects ON id = object').out
