@@ -677,9 +677,8 @@ static int stream_on(struct source_unpack *unpack, struct diag *reterr)
 	}
 	if (got == -ENOMEM)
 		return diag_set(reterr, -ENOMEM, "%s", strerror(ENOMEM));
-	bool damaged = got < 0 || unpack->input.payload.len;
 	end_stream_record(unpack);
-	if (!damaged)
+	if (!got) /* nothing of the payload is left */
 		return 0;
 	give_up_stream(unpack);
 	diag_set(reterr, -EBADMSG,

@@ -241,6 +241,37 @@ static void test_records_that_claim_to_be_one(void **state)
 	}
 }
 
+static void expect_mark(struct source *source)
+{
+	struct source_record record;
+
+	assert_int_equal(source_next(source, &record, NULL), 1);
+	assert_int_equal(record.view.header->type, RECORD_FINISHED_ROUND);
+	assert_int_equal(record.view.header->size, sizeof(*record.view.header));
+}
+
+/* A mark has eight bytes, and nothing may come behind it for a while: no more is read to find out what it is. */
+static void test_marks_around_records_that_claim_to_be_one(void **state)
+{
+	const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	AUTO_BUF struct buf chunk = {0}, bytes = {0};
+
+	(void)state;
+	put_chunk(&chunk, RECORD_COMPRESSED2, SECOND_BYTES);
+	buf_put(&bytes, &mark, sizeof(mark));
+	struct source *source = open_pipe(&bytes, bytes.len);
+	expect_mark(source);
+	expect_end(source, 0, "");
+	buf_put(&bytes, chunk.data, CHUNK_BYTES);
+	buf_put(&bytes, &mark, sizeof(mark));
+	source = open_pipe(&bytes, bytes.len);
+	expect_mark(source);
+	expect_record(source, RECORD_COMPRESSED2, MOST_BYTES, MOST_BYTES - 16);
+	expect_record(source, RECORD_COMPRESSED2, SECOND_BYTES, SECOND_BYTES - 16);
+	expect_mark(source);
+	expect_end(source, 0, "");
+}
+
 enum { NR_MIXED = 6000, HELD_EACH = 7, HELD_FOR = 900 };
 
 /* A record of the mixed ones: its bytes, and those that stand behind it. */
@@ -781,6 +812,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_cut),
 		cmocka_unit_test(test_what_stands_outside),
 		cmocka_unit_test(test_records_that_claim_to_be_one),
+		cmocka_unit_test(test_marks_around_records_that_claim_to_be_one),
 		cmocka_unit_test(test_records_of_any_size),
 		cmocka_unit_test(test_a_pipe_that_is_stopped),
 		cmocka_unit_test(test_the_next_extent),
