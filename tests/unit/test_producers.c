@@ -21,6 +21,7 @@
 #include "stream/pipeline.h"
 #include "stream/producers.h"
 #include "stream/ring.h"
+#include "stream/stage.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
 
@@ -277,6 +278,55 @@ static void test_looked_on(void **state)
 	assert_int_equal(confluence_close(&all), 3);
 }
 
+static int pass_on(struct stage *stage, struct batch *batch)
+{
+	return stage_pass(stage, batch);
+}
+
+struct waiting_stage {
+	struct stage stage;
+	_Atomic uint64_t complete_ns; /* as of the last flush() */
+};
+
+static int note_complete(struct stage *stage, enum stage_flush why)
+{
+	(void)why;
+	((struct waiting_stage *)stage)->complete_ns = stage->complete_ns;
+	return 0;
+}
+
+/* Stages know what all producers have, not what one has; those without rings keep none waiting. */
+static void test_complete_is_what_all_are(void **state)
+{
+	static const struct stage_ops ops = {.name = "complete", .process = pass_on, .flush = note_complete};
+	static const struct {
+		size_t producer;
+		uint64_t complete_ns, of_all_ns;
+	} steps[] = {{0, 100, 0}, {1, 50, 0}, {3, 80, 50}, {1, 200, 80}, {3, 90, 90}, {3, 150, 100}, {0, 300, 150}};
+	static struct confluence all;
+	const uint64_t record[4] = {(uint64_t)RECORD_BYTES << 48 | PERF_RECORD_SAMPLE};
+	struct waiting_stage waiting = {.stage.ops = &ops};
+
+	(void)state;
+	confluence_open(&all, &packing, &sharing);
+	pipeline_add_stage(all.stage, &waiting.stage);
+	all.streams[2].writer->complete_ns = UINT64_MAX;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		struct writer *writer = all.streams[steps[i].producer].writer;
+		writer->complete_ns = steps[i].complete_ns;
+		assert_int_equal(writer_put(writer, record, sizeof(record)), 0);
+		assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+		for (unsigned ms = 0; waiting.complete_ns != steps[i].of_all_ns && ms < 10000; ms++)
+			usleep(1000);
+		assert_int_equal(waiting.complete_ns, steps[i].of_all_ns);
+	}
+	for (size_t i = 1; i < NR_PRODUCERS; i++)
+		assert_int_equal(writer_close(all.streams[i].writer, NULL), 0);
+	assert_int_equal(writer_close(all.stage, NULL), 0);
+	batch_pool_free(all.pool);
+	close(all.fd);
+}
+
 static void test_wake_and_report_once(void **state)
 {
 	struct producers producers;
@@ -310,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_threads_with_little_memory),
 		cmocka_unit_test(test_threads_whose_output_fails),
 		cmocka_unit_test(test_looked_on),
+		cmocka_unit_test(test_complete_is_what_all_are),
 		cmocka_unit_test(test_wake_and_report_once),
 	};
 
