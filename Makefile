@@ -47,7 +47,7 @@ lint: # format of changed files, spelling, cppcheck
 format: # formats the changed C files as .clang-format says
 	@tools/format
 
-coverage: # which lines the unit and integration tests run, build-coverage/index.html
+coverage: # which lines the unit, integration and fault tests run, build-coverage/index.html
 	@tools/coverage
 
 check-asan: # every test with AddressSanitizer and UndefinedBehaviorSanitizer, a quarter of an hour
