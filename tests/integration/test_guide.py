@@ -125,8 +125,9 @@ def test_an_agent_that_keeps_files(need_root, run, program, tmp_path):
     words = [word.replace('/var/lib/millrace', str(tmp_path)) for word in words[1:]]
     (tmp_path / 'state').mkdir()
     run_agent(words, tmp_path / 'state', lambda: has_samples(tmp_path / 'state'))
-    pieces = list((tmp_path / 'pieces').iterdir())
-    assert pieces and '%' in run([program, 'report', '--stdio', '-i', pieces[0]]).out
+    # On a quiet machine there are pieces without a sample.
+    reports = [run([program, 'report', '--stdio', '-i', piece]).out for piece in (tmp_path / 'pieces').iterdir()]
+    assert any('%' in text for text in reports), reports
 
 
 def test_an_agent_of_a_fleet_and_a_page_of_it(need_root, fleet, run, program, tmp_path):
