@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from browser import (DOWN, END, ENTER, ESCAPE, HOME, LEFT, RIGHT, SHIFT, TAB, UP, Browser, content,  # noqa: E402
                      path_of, section, totals, varints, weights)
+from conftest import hostile_names  # noqa: E402
 from off_cpu import SUM, by_tid, waits_of  # noqa: E402
 
 
@@ -628,8 +629,9 @@ def test_hostile_names(browser, need_root, millrace, programs, tmp_path):
     program = tmp_path / '\x1b[31m\u202e</script><script>document.title="owned"</script>'.replace('/', '\u2215')
     shutil.copy(programs / 'spin', program)
     data, page = tmp_path / 'perf.data', tmp_path / 'page.html'
-    millrace('record', '-e', 'cpu-clock', '-g', '-o', data, '--', 'sh', '-c', '"$0" -t 1 -m 50; "$0" -t 1 -m 20',
-             program)
+    with hostile_names():
+        millrace('record', '-e', 'cpu-clock', '-g', '-o', data, '--', 'sh', '-c', '"$0" -t 1 -m 50; "$0" -t 1 -m 20',
+                 program)
     millrace('flame', '-i', data, '-o', page, '--title', script)
     browser.open(page)
     assert browser.run('return document.querySelector("h1").textContent') == script
@@ -816,7 +818,8 @@ threads = [threading.Thread(target=work) for _ in range(3)]
 [thread.join() for thread in threads]
 """)
     data, page = tmp_path / 'perf.data', tmp_path / 'page.html'
-    millrace('record', '-e', 'dummy', '--off-cpu', '-o', data, '--', '/usr/bin/python3', script)
+    with hostile_names():
+        millrace('record', '-e', 'dummy', '--off-cpu', '-o', data, '--', '/usr/bin/python3', script)
     millrace('flame', '-i', data, '-o', page)
     wakers = json.loads(section(content(page)['files'][0]['waits']['wakers']))
     assert any(re.fullmatch(r'a\\nb<x\\x1b \d+', waker) for waker in wakers)

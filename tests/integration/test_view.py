@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from conftest import MILLRACE, run_command, wait_until
+from conftest import MILLRACE, hostile_names, run_command, wait_until
 from screen import Screen
 
 SOURCE = r'''
@@ -906,7 +906,8 @@ def test_hostile_names(place, millrace, tmp_path):
         path = tmp_path / ('x' * 200 + '.data')
         code = ('import ctypes, sys\nctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)\n'
                 'for i in range(2000000): pass')
-        millrace('record', '-e', 'cpu-clock:u', '-N', '-o', path, '--', 'python3', '-c', code, name)
+        with hostile_names():
+            millrace('record', '-e', 'cpu-clock:u', '-N', '-o', path, '--', 'python3', '-c', code, name)
         with Screen(['report', '-i', path]) as screen:
             text = screen.wait('Symbol')
             assert '\x1b[31mred' not in screen.colours()

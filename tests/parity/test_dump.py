@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from conftest import plain_names
+
 CASES = {
     'chains': ['-e', 'cpu-clock', '-g', '-a'],
     'sched': ['-e', 'sched:*', '-a'],
@@ -30,7 +32,8 @@ def report(millrace):
 @pytest.mark.parametrize('case', CASES)
 def test_file(case, need_root, need_tracefs, perf, report, tmp_path):
     data = tmp_path / 'perf.data'
-    perf('record', *CASES[case], '-o', data, '--', 'ls', '-l', '/usr/share/doc')
+    with plain_names():
+        perf('record', *CASES[case], '-o', data, '--', 'ls', '-l', '/usr/share/doc')
     theirs = records(perf('report', '-D', '-i', data, binary=True).out)
     ours = records(report('-D', '-i', data, binary=True).out)
     assert theirs.count(b'PERF_RECORD_') > 10

@@ -2,6 +2,7 @@
 """Groups {a,b}: recorded by either, they say the same in both programs."""
 import pytest
 
+from conftest import plain_names
 from test_report import assert_same_graphs, assert_same_rows, theirs as theirs_of
 
 BUSY = ['sh', '-c', 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done']
@@ -23,7 +24,8 @@ def test_group_of_samples(millrace, perf, need_tracefs, tmp_path):
     for number, options in enumerate(GROUPS):
         for record in (millrace, perf) if number < 2 else (millrace,):
             file = tmp_path / f'{number}-{record is perf}.data'
-            record('record', '-q', '-o', file, *options, '--', *BUSY)
+            with plain_names():
+                record('record', '-q', '-o', file, *options, '--', *BUSY)
             theirs, ours = perf('script', '-i', file).out, millrace('script', '-i', file).out
             assert theirs and ours == theirs
             for table in TABLES[number % 2::2]:

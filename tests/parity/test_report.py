@@ -271,7 +271,8 @@ def test_order_of_equal_rows(table, equal_rows, perf, millrace):
 @pytest.fixture(scope='module')
 def switches(need_root, need_tracefs, perf, tmp_path_factory):
     file = tmp_path_factory.mktemp('switches') / 'perf.data'
-    perf('record', '-q', '-e', 'sched:sched_switch,sched:sched_wakeup', '-a', '-o', file, 'sleep', '0.1')
+    with plain_names():
+        perf('record', '-q', '-e', 'sched:sched_switch,sched:sched_wakeup', '-a', '-o', file, 'sleep', '0.1')
     return file
 
 

@@ -101,8 +101,10 @@ def without_functions(text):
 def test_functions_in_a_pipe(recorder, perf, millrace, tmp_path):
     """A worker of the kernel waits for others to let go of a mount."""
     (tmp_path / 'mount').mkdir()
-    stream = recorder('record', '-e', 'sched:sched_kthread_work_execute_start', '-a', '-o', '-', '--', 'sh', '-ec',
-                      'for i in 1 2 3; do mount -t tmpfs none mount; umount mount; done', binary=True, cwd=tmp_path).out
+    load = 'for i in 1 2 3; do mount -t tmpfs none mount; umount mount; done'
+    with plain_names():
+        stream = recorder('record', '-e', 'sched:sched_kthread_work_execute_start', '-a', '-o', '-', '--', 'sh', '-ec',
+                          load, binary=True, cwd=tmp_path).out
     theirs = perf('script', '-i', '-', input=stream, binary=True).out
     ours = millrace('script', '-i', '-', input=stream, binary=True).out
     assert_same(without_functions(ours), without_functions(theirs))
@@ -186,8 +188,9 @@ def test_fields(name, options, field_files, perf, millrace):
 
 
 def test_fields_of_a_pipe(recorder, perf, millrace):
-    stream = recorder('record', '-e', 'cpu-clock,sched:sched_switch', '-g', '-o', '-', '--', 'sh', '-c',
-                      'ls -l / >/dev/null', binary=True).out
+    with plain_names():
+        stream = recorder('record', '-e', 'cpu-clock,sched:sched_switch', '-g', '-o', '-', '--', 'sh', '-c',
+                          'ls -l / >/dev/null', binary=True).out
     for options in (['-F', 'comm'], ['-F', '-ip'], ['-F', 'trace:trace'], ['-G']):
         theirs = perf('script', *options, '-i', '-', input=stream, binary=True).out
         assert theirs
@@ -202,7 +205,8 @@ ON, OFF = ['--switch-on', 'sched:sched_process_exec'], ['--switch-off', 'sched:s
 def test_events_that_switch(options, perf, millrace, need_tracefs, tmp_path):
     path = tmp_path / 'perf.data'
     events = 'sched:sched_switch,sched:sched_process_exec,sched:sched_process_exit'
-    perf('record', '-a', '-e', events, '-o', path, '--', 'sh', '-c', 'ls >/dev/null; sleep 0.05; ls >/dev/null')
+    with plain_names():
+        perf('record', '-a', '-e', events, '-o', path, '--', 'sh', '-c', 'ls >/dev/null; sleep 0.05; ls >/dev/null')
     assert assert_same_run(options, path, perf, millrace).out
     table = ['report', '--stdio', '-s', 'comm', *options, '-i', path]
     assert [line.split() for line in millrace(*table).out.splitlines() if '%' in line] == \
