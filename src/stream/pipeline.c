@@ -816,6 +816,14 @@ static int wait_and_fill(struct producer *producer)
 	return err;
 }
 
+/* Where stacks are cut short what came may have left most of the room: cut as much of them goes into it. */
+static bool is_full(const struct producer *producer)
+{
+	const struct batch_pool *pool = producer->pipeline->pool;
+
+	return !pool->cutter || producer->filling->batch.len > pool->extent_bytes / 2;
+}
+
 /* Of a chunk that does not fit. Where stacks are cut each record is looked at anyway, and what is left may be a lot. */
 static bool ends_extent(const struct producer *producer)
 {
@@ -845,7 +853,7 @@ static int64_t producer_take(struct writer *writer, const struct span spans[], u
 			unsigned stack_bytes = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
 			copy_records(&producer->filling->batch, pool->cutter, stack_bytes, left, len);
 			writer->queued += len;
-			if (len < total)
+			if (len < total && is_full(producer))
 				seal(producer);
 			return (int64_t)len;
 		}

@@ -1314,6 +1314,56 @@ static void test_a_wait_for_room_ends_with_room(void **state)
 	sem_destroy(&storing);
 }
 
+/* A chunk of a ring is longer than the room, but little of it is left when its dumps are cut: memory holds what is. */
+static void test_memory_is_full_of_what_is_left_of_dumps(void **state)
+{
+	enum { DUMP = 8192, USED = 64, CHUNK_SAMPLES = 64, BYTES = 64 << 10 };
+	static const struct writer_ops ops = {
+		.name = "slow", .state_bytes = sizeof(struct writer), .queue = store_when_allowed};
+	static struct sample_with_dump {
+		struct perf_event_header header;
+		uint64_t ip, size;
+		uint8_t dump[DUMP];
+		uint64_t used;
+	} chunk[CHUNK_SAMPLES];
+	static const size_t left_bytes = sizeof(chunk[0]) - DUMP + USED;
+	uint64_t id = 1;
+	const struct event_desc event = {.attr = {.size = sizeof(struct perf_event_attr),
+						  .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_STACK_USER,
+						  .sample_stack_user = DUMP},
+					 .ids = &id,
+					 .nr_ids = 1};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint64_t accepted = 0;
+	int64_t bytes;
+
+	(void)state;
+	for (size_t i = 0; i < CHUNK_SAMPLES; i++)
+		chunk[i] = (struct sample_with_dump){
+			.header = {.type = PERF_RECORD_SAMPLE, .size = sizeof(chunk[i])}, .size = DUMP, .used = USED};
+	sem_init(&storing, 0, 0);
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1,
+								    .no_index = true,
+								    .extent_bytes = BYTES,
+								    .budget_bytes = 4 * BYTES,
+								    .events = &event,
+								    .nr_events = 1},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&ops, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	while ((bytes = writer_take(writer, &(struct span){chunk, sizeof(chunk)}, 1)) > 0)
+		accepted += (uint64_t)bytes / sizeof(chunk[0]);
+	assert_int_equal(bytes, -EAGAIN);
+	assert_true(accepted * left_bytes > pool->nr_jobs * pool->extent_bytes / 2);
+	for (unsigned i = 0; i < 2 * pool->nr_jobs; i++)
+		sem_post(&storing);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	batch_pool_free(pool);
+	sem_destroy(&storing);
+}
+
 /* Bytes that have no room behind a batch stand behind all that came before them, and before what comes later. */
 static void put_long_and_check(const struct batch_pool_params *params)
 {
@@ -1577,6 +1627,7 @@ int main(void)
 		cmocka_unit_test(test_a_requested_snapshot_does_not_age),
 		cmocka_unit_test(test_nothing_new_is_not_committed),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_room),
+		cmocka_unit_test(test_memory_is_full_of_what_is_left_of_dumps),
 		cmocka_unit_test(test_pressure_is_reported),
 		cmocka_unit_test(test_what_takes_long_is_given_up),
 		cmocka_unit_test(test_the_level_is_changed_on_the_way),
