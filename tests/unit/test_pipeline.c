@@ -29,6 +29,7 @@
 #include "stream/pipeline.h"
 #include "stream/stage.h"
 #include "stream/writer.h"
+#include "tests/fake/test_data.h"
 
 enum { EXTENT_BYTES = 8192, MAX_RECORD = 512 };
 
@@ -41,14 +42,36 @@ struct load {
 	bool random; /* bytes that cannot be compressed */
 };
 
+/* Any bytes, the same for the same seed: none can be told from those before it. */
+MAKES_TEST_DATA static void fill_random(unsigned *seed, uint8_t *to, size_t len)
+{
+	uint32_t state = *seed | 1;
+
+	for (size_t i = 0; i < len; i++) {
+		state ^= state << 13;
+		state ^= state >> 17;
+		state ^= state << 5;
+		to[i] = (uint8_t)(state >> 7);
+	}
+	*seed = state;
+}
+
+MAKES_TEST_DATA static void fill_steps(uint8_t *to, size_t from, size_t len)
+{
+	for (size_t i = from; i < len; i++)
+		to[i] = (uint8_t)(i / 16);
+}
+
 static size_t make_record(unsigned *seed, bool random, uint8_t *to)
 {
 	size_t size = 16 + (size_t)rand_r(seed) % (MAX_RECORD / 8 - 2) * 8;
 	struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = (uint16_t)size};
 
 	memcpy(to, &header, sizeof(header));
-	for (size_t i = sizeof(header); i < size; i++)
-		to[i] = random ? (uint8_t)(rand_r(seed) >> 7) : (uint8_t)(i / 16);
+	if (random)
+		fill_random(seed, to + sizeof(header), size - sizeof(header));
+	else
+		fill_steps(to, sizeof(header), size);
 	return size;
 }
 
@@ -218,8 +241,9 @@ static void check_records_give_bytes(int level, size_t start, size_t end)
 	unsigned seed = 3;
 	size_t given = 0;
 
-	for (size_t i = 0; i < EXTENT_BYTES_MAX; i++)
-		bytes[i] = i % 256 < 16 || i < start || i >= end ? 7 : (uint8_t)(rand_r(&seed) >> 7);
+	memset(bytes, 7, EXTENT_BYTES_MAX);
+	for (size_t at = start; at < end; at += 256)
+		fill_random(&seed, bytes + at + 16, 256 - 16);
 	assert_int_equal(extent_packer_new(&packer), 0);
 	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
 	const struct extent_pack_params params = {.level = level};
@@ -521,8 +545,7 @@ static void test_error_of_the_writer_sticks(void **state)
 
 	(void)state;
 	disk_bytes = 3000;
-	for (size_t i = 0; i < sizeof(chunk); i++)
-		chunk[i] = (uint8_t)(rand_r(&seed) >> 7);
+	fill_random(&seed, chunk, sizeof(chunk));
 	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.level = 1,
 								    .nr_pipelines = 1,
 								    .extent_bytes = EXTENT_BYTES,

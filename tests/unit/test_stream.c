@@ -172,10 +172,19 @@ static void pump_run(const struct run *run, struct writer *writer)
 	assert_int_equal(writer->stored, writer->queued);
 }
 
-static void compare_with_mem(const struct writer_ops *ops, const struct run *run, size_t nr_blocks, int fd)
+static struct writer *pump_into_mem(const struct run *run)
+{
+	struct writer *mem;
+
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &mem), 0);
+	pump_run(run, mem);
+	return mem;
+}
+
+static void compare(struct span expected, const struct writer_ops *ops, const struct run *run, size_t nr_blocks, int fd)
 {
 	static const char front[] = "what stands before the records";
-	struct writer *mem, *writer;
+	struct writer *writer;
 	struct writer_params params = {
 		.fd = fd,
 		.path = "out",
@@ -187,20 +196,16 @@ static void compare_with_mem(const struct writer_ops *ops, const struct run *run
 
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, front, sizeof(front)), sizeof(front));
-	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &mem), 0);
 	int err = writer_open(ops, &params, &writer);
 	if (err) {
 		print_message("%s is not allowed here: %s\n", ops->name, strerror(-err));
 		assert_true(ops->optional);
-		writer_close(mem, NULL);
 		close(fd);
 		return;
 	}
-	pump_run(run, mem);
 	pump_run(run, writer);
 	uint64_t stored;
 	assert_int_equal(writer_close(writer, &stored), 0);
-	struct span expected = writer_mem_bytes(mem);
 	assert_int_equal(stored, expected.len);
 	assert_int_equal(lseek(fd, 0, SEEK_END), sizeof(front) + expected.len);
 	char *found = malloc(expected.len);
@@ -208,6 +213,15 @@ static void compare_with_mem(const struct writer_ops *ops, const struct run *run
 	assert_memory_equal(found, expected.ptr, expected.len);
 	free(found);
 	close(fd);
+}
+
+static void compare_all(const struct run *run, size_t nr_blocks)
+{
+	struct writer *mem = pump_into_mem(run);
+
+	for (const struct writer_ops *const *ops = writers; *ops; ops++)
+		if (*ops != &writer_null)
+			compare(writer_mem_bytes(mem), *ops, run, nr_blocks, memfd_create("out", MFD_CLOEXEC));
 	writer_close(mem, NULL);
 }
 
@@ -218,26 +232,24 @@ static void test_every_writer_writes_the_same(void **state)
 	static const uint64_t starts[] = {0, RING_BYTES - 16, UINT64_MAX - 15};
 
 	(void)state;
-	for (const struct writer_ops *const *ops = writers; *ops; ops++) {
-		if (*ops == &writer_null)
-			continue;
-		for (size_t r = 0; r < 3; r++)
-			for (size_t f = 0; f < 3; f++)
-				for (size_t s = 0; s < 3; s++)
-					compare_with_mem(*ops, &(struct run){nr_rings[r], flushes[f], starts[s]},
-							 f ? 4 * nr_rings[r] : 1, memfd_create("out", MFD_CLOEXEC));
-	}
+	for (size_t r = 0; r < 3; r++)
+		for (size_t f = 0; f < 3; f++)
+			for (size_t s = 0; s < 3; s++)
+				compare_all(&(struct run){nr_rings[r], flushes[f], starts[s]}, f ? 4 * nr_rings[r] : 1);
 }
 
 /* A disk is picky about direct writes, and slower than memory. */
 static void test_direct_on_a_disk(void **state)
 {
+	static const struct run run = {4, 64, RING_BYTES - 16};
 	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
 	(void)state;
 	if (fd < 0)
 		skip();
-	compare_with_mem(&writer_direct, &(struct run){4, 64, RING_BYTES - 16}, 8, fd);
+	struct writer *mem = pump_into_mem(&run);
+	compare(writer_mem_bytes(mem), &writer_direct, &run, 8, fd);
+	writer_close(mem, NULL);
 }
 
 static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
