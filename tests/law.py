@@ -24,7 +24,7 @@ def counts_of(loss, event):
 
 def plain_samples(data):
     """Samples that stand in the file itself; None: in others, or compressed."""
-    kinds = [record.type for record in data.records()]
+    kinds = [kind for kind, *_ in data.headers()]
     return kinds.count(SAMPLE) if not {81, 83} & set(kinds) and SAMPLE in kinds else None
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A second reader of perf.data, for tests only: small, slow, and independent of the program that is tested."""
 import functools
+import operator
 import struct
 from collections import namedtuple
 
@@ -42,6 +43,7 @@ def sections_of(data):
 
 
 RECORD_HEADER = struct.Struct('<I2H')
+RAW_LENGTH = struct.Struct('<I')
 # Fields of a sample that have a fixed size, in their order.
 FIXED_FIELDS = (('id', IDENTIFIER, 'Q'), ('ip', IP, 'Q'), ('pid', TID, 'I'), ('tid', TID, 'I'), ('time', TIME, 'Q'),
                 ('addr', ADDR, 'Q'), ('id', ID, 'Q'), ('stream', STREAM_ID, 'Q'), ('cpu', CPU, 'I'),
@@ -50,11 +52,26 @@ FIXED_FIELDS = (('id', IDENTIFIER, 'Q'), ('ip', IP, 'Q'), ('pid', TID, 'I'), ('t
 
 @functools.cache
 def fixed_fields(sample_type):
-    """A struct of those that samples have, and for each of Sample the place of its value; the last place has None."""
+    """A struct of those that samples have, and what takes those of Sample from their values, behind which is None."""
     there = [(name, form) for name, bit, form in FIXED_FIELDS if sample_type & bit]
     places = {name: place for place, (name, _) in enumerate(there)}
     form = '<' + ''.join(form for _, form in there)
-    return struct.Struct(form), [places.get(name, -1) for name in Sample._fields[:-1]]
+    return struct.Struct(form), operator.itemgetter(*[places.get(name, -1) for name in Sample._fields[:-1]])
+
+
+def decoded(data, at, end, sample_type):
+    """The Sample whose fields stand there."""
+    fields, pick = fixed_fields(sample_type)
+    values, raw = fields.unpack_from(data, at) + (None,), None
+    at += fields.size
+    assert not sample_type & READ
+    if sample_type & CALLCHAIN:
+        at += 8 + 8 * struct.unpack_from('<Q', data, at)[0]
+    if sample_type & RAW:
+        start, at = at + 4, at + 4 + RAW_LENGTH.unpack_from(data, at)[0]
+        raw = data[start:at]
+    assert at <= end, 'a sample ends behind its record'
+    return Sample(*pick(values), raw)
 
 
 class PerfData:
@@ -85,35 +102,31 @@ class PerfData:
         ids = data[at + size:] if ids is None else ids
         return Attr(kind, config, period, sample_type, read_format, bits, struct.unpack(f'<{len(ids) // 8}Q', ids))
 
-    def records(self):
+    def headers(self):
+        """(type, misc, offset, size) of each record."""
         data, at, end, header = self.bytes, self.start, self.end, RECORD_HEADER.unpack_from
         while at < end:
             kind, misc, size = header(data, at)
             assert size >= 8 and at + size <= end, f'record at {at:#x}: size {size}'
-            yield Record(kind, misc, data[at + 8:at + size], at)
+            yield kind, misc, at, size
             at += size
             if kind == TRACING_DATA:
                 at += struct.unpack_from('<I', data, at - size + 8)[0]
 
+    def records(self):
+        return (Record(kind, misc, self.bytes[at + 8:at + size], at) for kind, misc, at, size in self.headers())
+
     def sample(self, record, attr=None):
         """A SAMPLE up to its RAW part, of the first event or `attr`; fields that are not there are None."""
-        kind, body, raw = (attr or self.attrs[0]).sample_type, record.body, None
-        fields, places = fixed_fields(kind)
-        values, at = fields.unpack_from(body) + (None,), fields.size
-        assert not kind & READ
-        if kind & CALLCHAIN:
-            at += 8 + 8 * struct.unpack_from('<Q', body, at)[0]
-        if kind & RAW:
-            length = struct.unpack_from('<I', body, at)[0]
-            raw = body[at + 4:at + 4 + length]
-        return Sample(*[values[place] for place in places], raw)
+        return decoded(record.body, 0, len(record.body), (attr or self.attrs[0]).sample_type)
 
     def samples(self):
-        return (self.sample(record) for record in self.records() if record.type == SAMPLE)
+        return (decoded(self.bytes, at + 8, at + size, self.attrs[0].sample_type)
+                for kind, _, at, size in self.headers() if kind == SAMPLE)
 
     def lost_samples(self, attr=None):
         """What the recorder says the kernel dropped: over all events, or of one (which needs IDENTIFIER)."""
-        records = [record.body for record in self.records() if record.type == LOST_SAMPLES]
+        records = [self.bytes[at + 8:at + size] for kind, _, at, size in self.headers() if kind == LOST_SAMPLES]
         if attr is not None:
             assert attr.sample_type & IDENTIFIER
             records = [body for body in records if struct.unpack_from('<Q', body, len(body) - 8)[0] in attr.ids]

@@ -75,13 +75,15 @@ class Call(typing.NamedTuple):
     file: int  # of those that the recorder wrote one after the other
 
 
+CALL = re.compile(r'^ *(\d+) +\[(\d+)\] +(\d+)\.(\d{9}): +NR 110 \((\w+),', re.M)
+
+
 def calls_in(millrace, perf, path, file):
     """All calls of a recording; perf reads as many samples."""
-    lines = millrace('script', '--ns', '-F', 'tid,cpu,time,trace', '-i', path).out.splitlines()
-    assert len(perf('script', '-F', 'tid', '-i', path).out.splitlines()) == len(lines)
-    found = (re.match(r' *(\d+) +\[(\d+)\] +(\d+)\.(\d{9}): +NR 110 \((\w+),', line) for line in lines)
-    return [Call(int(match[1]), int(match[5], 16), int(match[2]), int(match[3] + match[4]), file)
-            for match in found if match]
+    text = millrace('script', '--ns', '-F', 'tid,cpu,time,trace', '-i', path).out
+    assert perf('script', '-F', 'tid', '-i', path).out.count('\n') == text.count('\n')
+    return [Call(int(tid), int(number, 16), int(cpu), int(seconds + nanoseconds), file)
+            for tid, cpu, seconds, nanoseconds, number in CALL.findall(text)]
 
 
 def unwritten(ring, torn):

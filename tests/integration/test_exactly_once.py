@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The first two laws: captured + lost = generated, and every record once."""
+import collections
 import struct
 import sys
 import pathlib
@@ -23,11 +24,8 @@ COUNTED = 'dummy,syscalls:sys_enter_getppid'
 
 
 def no_duplicates(samples):
-    seen = set()
-    for sample in samples:
-        key = (sample.tid, sample.cpu, sample.time, sample.raw)
-        assert key not in seen, f'twice: {key}'
-        seen.add(key)
+    keys = [(sample.tid, sample.cpu, sample.time, sample.raw) for sample in samples]
+    assert len(set(keys)) == len(keys), [key for key, times in collections.Counter(keys).items() if times > 1]
 
 
 # make check repeats a recording a few times, make check-lab twenty times.
