@@ -75,6 +75,7 @@ class Screen:
         def look():
             text = self.text()
             if not (condition in text if isinstance(condition, str) else condition(text)):
+                time.sleep(0.03)  # tmux is a process each time
                 return None
             time.sleep(0.02)
             return text if text == self.text() else None
