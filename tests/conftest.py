@@ -21,6 +21,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = pathlib.Path(os.environ.get('MILLRACE', ROOT / 'build' / 'millrace')).absolute()
+KALLSYMS_COPY = MILLRACE.parent / 'tests' / 'programs' / 'kallsyms_copy.so'
 TRACEFS = pathlib.Path('/sys/kernel/tracing')
 # Samples of all CPUs whose text is compared with perf's: of the kernel alone. Programs of others may be replaced or be
 # in another mount namespace, and perf then prints names of other files; what runs in user space is compared in
@@ -220,9 +221,30 @@ def run():
 
 
 @pytest.fixture(scope='session')
-def millrace(program):
-    """millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run."""
-    return lambda *args, **keywords: run_command([program, *args], **keywords)
+def kernel_symbols(tmp_path_factory):
+    """An environment in which a program reads a copy of /proc/kallsyms: the kernel formats it each time, for 50 ms."""
+    copy = tmp_path_factory.mktemp('kernel') / 'kallsyms'
+    shutil.copyfile('/proc/kallsyms', copy)
+    return {'LD_PRELOAD': str(KALLSYMS_COPY), 'KALLSYMS_COPY': str(copy)}
+
+
+@pytest.fixture(scope='session')
+def copied_symbols(kernel_symbols):
+    """That environment for millrace. With a sanitizer no library can be loaded before that of it."""
+    return kernel_symbols if KALLSYMS_COPY.exists() and not sanitized() else {}
+
+
+@pytest.fixture(scope='session')
+def millrace(program, copied_symbols):
+    """
+    millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run. What reads recordings in tests of parity
+    reads the copy of the symbols of the kernel that perf reads there.
+    """
+    def run_millrace(*args, env=None, **keywords):
+        parity = 'tests/parity/' in os.environ.get('PYTEST_CURRENT_TEST', '')
+        more = copied_symbols if parity and args and args[0] in ('report', 'script', 'diff') else {}
+        return run_command([program, *args], env={**more, **(env or {})}, **keywords)
+    return run_millrace
 
 
 @pytest.fixture
@@ -279,21 +301,17 @@ def programs():
 
 
 @pytest.fixture(scope='session')
-def perf(tmp_path_factory):
+def perf(kernel_symbols):
     """perf('report', '-i', file) -> Done. Keywords as for run."""
     path = shutil.which(os.environ.get('PERF', 'perf'))
     if not path:
         pytest.skip('perf is not installed (Debian: linux-perf)')
     # The configuration of the user must not change what perf does; nor may it ask the network.
-    environment = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': ''}
+    # It reads the symbols of the kernel several times.
+    environment = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': '', **kernel_symbols}
     # The names of the kernel's functions take perf tens of MB each time: in large pages it needs a quarter of its CPU
     # time less. Not where it starts a program, which has the same environment.
     large_pages = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432'}
-    # It reads them several times, and the kernel formats them each time: it gets a copy.
-    copy = tmp_path_factory.mktemp('kernel') / 'kallsyms'
-    shutil.copyfile('/proc/kallsyms', copy)
-    environment.update({'LD_PRELOAD': str(MILLRACE.parent / 'tests' / 'programs' / 'kallsyms_copy.so'),
-                        'KALLSYMS_COPY': str(copy)})
 
     def run_perf(command, *args, env=None, **keywords):
         more = large_pages if command in ('report', 'script', 'diff') else {}
