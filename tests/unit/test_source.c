@@ -241,6 +241,25 @@ static void test_records_that_claim_to_be_one(void **state)
 	}
 }
 
+/* What claims to be more than 1 GiB is no chunk of one ring: such a record is what its header says. */
+static void test_claims_are_bounded(void **state)
+{
+	static const uint64_t claims[] = {1 << 30, (1 << 30) + 1, 1ull << 40, UINT64_MAX};
+	struct source_record record;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
+		AUTO_BUF struct buf bytes = {0};
+		put_record(&bytes, RECORD_COMPRESSED2, 2 * MOST_BYTES, claims[i]);
+		struct perf_event_header *header = (void *)bytes.data;
+		header->size = (uint16_t)((16 + claims[i] + 7) & ~7ull);
+		struct source *source = open_pipe(&bytes, bytes.len);
+		assert_int_equal(source_next(source, &record, NULL), 1);
+		assert_int_equal(record.view.header->size, claims[i] <= 1 << 30 ? MOST_BYTES : header->size);
+		source_close(source);
+	}
+}
+
 static void expect_mark(struct source *source)
 {
 	struct source_record record;
@@ -812,6 +831,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_cut),
 		cmocka_unit_test(test_what_stands_outside),
 		cmocka_unit_test(test_records_that_claim_to_be_one),
+		cmocka_unit_test(test_claims_are_bounded),
 		cmocka_unit_test(test_marks_around_records_that_claim_to_be_one),
 		cmocka_unit_test(test_records_of_any_size),
 		cmocka_unit_test(test_a_pipe_that_is_stopped),
