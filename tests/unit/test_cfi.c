@@ -288,6 +288,33 @@ static void test_long_cies(void **state)
 	}
 }
 
+/* A section made to be slow: the CIEs that its entries need in turn push each other out of the cache. That ends. */
+static void test_reading_of_cies_is_bounded(void **state)
+{
+	enum { NR = 2 * CFI_CIE_CACHE, ROUNDS = 1000 };
+	AUTO_BUF struct buf section = {0};
+	uint32_t entries[NR];
+	struct cfi_fde fde;
+
+	(void)state;
+	for (size_t i = 0; i < NR; i++) {
+		size_t cie = put_cie(&section, &usual, CODE(DW_CFA_def_cfa, RSP, 8));
+		entries[i] = (uint32_t)section.len;
+		put_fde(&section, &usual, cie, place, CODE(DW_CFA_nop));
+	}
+	struct cfi_reader *slow = reader_of(&section, &usual), *quick = reader_of(&section, &usual);
+	for (size_t i = 0; i < NR; i++)
+		assert_true(cfi_fde_at(slow, entries[i], &fde));
+	for (size_t i = 0; i < ROUNDS * NR; i++) {
+		cfi_fde_at(slow, entries[i % NR], &fde);
+		assert_true(cfi_fde_at(quick, entries[0], &fde));
+	}
+	assert_true(slow->broken);
+	assert_false(quick->broken);
+	free(slow);
+	free(quick);
+}
+
 struct row {
 	uint64_t start, next;
 	uint8_t cfa_register;
@@ -459,6 +486,7 @@ int main(void)
 		cmocka_unit_test(test_versions_and_sections),
 		cmocka_unit_test(test_what_is_not_understood_is_counted),
 		cmocka_unit_test(test_long_cies),
+		cmocka_unit_test(test_reading_of_cies_is_bounded),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_remembered),

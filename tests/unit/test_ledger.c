@@ -472,6 +472,23 @@ static void begin(struct loss_times *times, struct event_desc events[2], uint64_
 	     1, 1, (uint64_t)-1);
 }
 
+/* An event that is not in the file may have had samples, whatever its number is. */
+static void events_that_sample(void **state)
+{
+	struct event_desc events[3];
+	struct loss_times times;
+	uint64_t ids[4];
+
+	(void)state;
+	begin(&times, events, ids);
+	events[2] = events[1]; /* is not among them */
+	assert_true(loss_times_samples(&times, 0));
+	assert_false(loss_times_samples(&times, 1));
+	assert_true(loss_times_samples(&times, 2));
+	assert_true(loss_times_samples(&times, (uint32_t)LEDGER_NO_EVENT));
+	loss_times_fini(&times);
+}
+
 /* The recorder was stopped, and the load went elsewhere: the readings alone tell. Gaps and counts agree. */
 static void a_gap_without_an_end(void **state)
 {
@@ -834,6 +851,7 @@ int main(void)
 		cmocka_unit_test(hostile_records),
 		cmocka_unit_test(the_ledger_knows_pauses_better),
 		cmocka_unit_test(readings_count_what_the_cpu_limit_dropped),
+		cmocka_unit_test(events_that_sample),
 		cmocka_unit_test(a_gap_without_an_end),
 		cmocka_unit_test(gaps_of_shared_rings_stay),
 		cmocka_unit_test(actions_in_order_of_time),
