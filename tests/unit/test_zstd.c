@@ -87,10 +87,36 @@ static void frames_follow_one_another(void **state)
 	buf_fini(&packed);
 }
 
+/* In one piece or in blocks: a frame that does not fit is an error. */
+static void frames_need_their_room(void **state)
+{
+	static uint8_t bytes[BYTES], out[BYTES];
+	const atomic_int level = 1;
+	const struct zstd_pack_params ways[] = {
+		{.level = 1}, {.level = 1, .block_bytes = 4096}, {.level = 1, .level_now = &level}};
+	struct zstd_packer *packer;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i % 1000 * i / 5000);
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		const struct span in = {bytes, sizeof(bytes)};
+		int64_t len = zstd_pack(packer, &ways[i], in, out, sizeof(out));
+		assert_in_range(len, 100, sizeof(out) - 1);
+		for (size_t room = (size_t)len - 1; room; room /= 2)
+			assert_int_equal(zstd_pack(packer, &ways[i], in, out, room), -EIO);
+	}
+	zstd_packer_free(packer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_follow_one_another),
+		cmocka_unit_test(frames_need_their_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
