@@ -760,6 +760,25 @@ static void test_no_records_in_an_extent(void **state)
 	extent_packer_free(packer);
 }
 
+/* A COMPRESSED record that holds nothing is one that has lost it. */
+static void test_empty_compressed_records(void **state)
+{
+	const struct perf_event_header empty = {.type = RECORD_COMPRESSED, .size = sizeof(empty)};
+	AUTO_BUF struct buf extents = {0}, bytes = {0};
+	struct source *source;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	put_extents(&extents);
+	buf_put(&bytes, &empty, sizeof(empty));
+	buf_put(&bytes, extents.data, extents.len);
+	assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), false, &source), 0);
+	expect_gap(source, "offset 0: a compressed record is damaged: what it held is missing");
+	expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
+	source_close(source);
+}
+
 /* A file of a data directory begins with an extent. Where its record has lost its header the next one is read. */
 static void test_a_damaged_extent_at_the_start(void **state)
 {
@@ -844,6 +863,7 @@ int main(void)
 		cmocka_unit_test(test_sources_that_share_threads),
 		cmocka_unit_test(test_records_that_go_on_in_the_next_extent),
 		cmocka_unit_test(test_no_records_in_an_extent),
+		cmocka_unit_test(test_empty_compressed_records),
 		cmocka_unit_test(test_a_damaged_extent_at_the_start),
 		cmocka_unit_test(test_what_is_left_out_of_compressed_files),
 		cmocka_unit_test(test_memory_is_used_again_when_it_is_not_held),

@@ -570,21 +570,22 @@ static void test_a_round_is_due_at_its_bytes(void **state)
 /* What the relief takes is a part of the round; the mark is left to the thread of the stream. */
 static void test_relieved_bytes_belong_to_the_round(void **state)
 {
-	static struct fake fake;
-	struct ring ring;
-	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = 64};
+	static struct fake fakes[2];
+	struct ring rings[2];
+	struct stream stream = {.rings = rings, .nr_rings = 2, .flush_bytes = 1, .round_bytes = 64};
 
 	(void)state;
-	start(&fake, &ring, 0);
 	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &stream.writer), 0);
-	for (uint64_t i = 0; i < 2; i++)
-		produce(&fake, i);
+	for (uint64_t i = 0; i < 2; i++) {
+		start(&fakes[i], &rings[i], 0);
+		produce(&fakes[i], i);
+	}
 	stream_relieve(&stream);
 	assert_int_equal(stream.counters.bytes, 32);
-	produce(&fake, 2);
+	produce(&fakes[0], 2);
 	assert_int_equal(stream_pump(&stream, STREAM_ALL), 16);
 	assert_int_equal(stream.counters.rounds, 0); /* 48 bytes came */
-	produce(&fake, 3);
+	produce(&fakes[1], 3);
 	stream_relieve(&stream);
 	assert_int_equal(stream.counters.rounds, 0);
 	assert_int_equal(stream_pump(&stream, STREAM_ALL), 0);
