@@ -1530,10 +1530,21 @@ static int look(struct stage *stage, struct batch *batch)
 	return stage_pass(stage, batch);
 }
 
-/* Stages get each batch one after the other, in the order in which they were added; an error of any ends the output. */
+/* What fails once fails again. */
+static int end_badly(struct stage *stage, enum stage_flush why)
+{
+	const struct witness *witness = (const struct witness *)stage;
+
+	return why == STAGE_END && witness->fails_at && witness->nr >= witness->fails_at ? -EIO : 0;
+}
+
+/*
+ * Stages get each batch one after the other, in the order in which they were added; an error of any ends the output,
+ * and is its result, whatever fails later.
+ */
 static void test_stages_in_a_row(void **state)
 {
-	static const struct stage_ops looking = {.name = "witness", .process = look};
+	static const struct stage_ops looking = {.name = "witness", .process = look, .flush = end_badly};
 	enum { NR = 6 };
 
 	(void)state;
