@@ -112,11 +112,44 @@ static void frames_need_their_room(void **state)
 	zstd_packer_free(packer);
 }
 
+/* What repeats is found wherever it is in the frame, also at a level at which zstd itself looks less far back. */
+static void all_of_the_frame_is_within_reach(void **state)
+{
+	enum { PART = 1 << 20, NR_PARTS = 3 };
+	const size_t room = zstd_bound(NR_PARTS * PART);
+	struct zstd_packer *packer;
+	uint64_t seed = 1;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	uint8_t *bytes = malloc(NR_PARTS * PART), *out = malloc(room);
+	assert_non_null(bytes);
+	assert_non_null(out);
+	for (size_t i = 0; i < NR_PARTS * PART; i++) { /* the last part is as the first one, the others are random */
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		bytes[i] = i < (NR_PARTS - 1) * PART ? (uint8_t)(seed >> 56) : bytes[i - (NR_PARTS - 1) * PART];
+	}
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	for (unsigned no_size = 0; no_size < 2; no_size++) {
+		const struct zstd_pack_params params = {.level = 1, .no_size = no_size};
+		int64_t len = zstd_pack(packer, &params, (struct span){bytes, NR_PARTS * PART}, out, room);
+		struct zstd_frame frame;
+		assert_in_range(len, 1, (NR_PARTS - 1) * PART + PART / 8);
+		assert_true(zstd_frame_start((struct span){out, (size_t)len}, &frame));
+		assert_true(frame.bytes == (no_size ? UINT64_MAX : NR_PARTS * PART));
+	}
+	zstd_packer_free(packer);
+	free(bytes);
+	free(out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_follow_one_another),
 		cmocka_unit_test(frames_need_their_room),
+		cmocka_unit_test(all_of_the_frame_is_within_reach),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
