@@ -225,7 +225,8 @@ def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
     cache = tmp_path / 'cache'
     for nr in range(2):
         assert ('copied' in record_what_goes('deleted', '--buildid-dir', cache).err) == (nr == 0)
-    elf, = cache.glob('.build-id/*/*/elf')
+    # A recorder in a mount namespace of its own keeps the libraries there, too.
+    elf, = (path for path in cache.glob('.build-id/*/*/elf') if APP in path.resolve().parts)
     assert elf.read_bytes() == (builds / 'v1').read_bytes() and elf.resolve().is_relative_to(cache)
     assert [path for path in cache.rglob('*') if path.name.startswith('.elf')] == []
 
