@@ -33,6 +33,12 @@ int main(void)
 '''
 
 
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch, tmp_path):
+    """In a container every object is kept, by its build-id, which all that is made of one program here shares."""
+    monkeypatch.setenv('HOME', str(tmp_path / 'own-home'))
+
+
 @pytest.fixture(scope='module')
 def stripped(tmp_path_factory):
     """A program without its symbols, which are in files beside it."""
@@ -163,7 +169,7 @@ def test_mini_debug_information(millrace, stripped, tmp_path):
         xz -f mini; strip -o hot.mini whole; objcopy --add-section .gnu_debugdata=mini.xz hot.mini'''
     subprocess.run(['sh', '-c', script], cwd=stripped, check=True)
     data = tmp_path / 'data'
-    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', data, '--', stripped / 'hot.mini')
+    millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', data, '--', stripped / 'hot.mini')
     out = millrace('report', '-i', data, '-s', 'sym').out
     assert 'hidden_hot' in out and 'exported_hot' in out and '0x' not in out
     # What cannot be unpacked is as if it were not there.
@@ -171,7 +177,7 @@ def test_mini_debug_information(millrace, stripped, tmp_path):
         (stripped / 'broken').write_bytes(content)
         subprocess.run(['sh', '-c', 'strip -o hot.broken whole && objcopy --add-section .gnu_debugdata=broken '
                         'hot.broken 2>/dev/null'], cwd=stripped, check=True)
-        millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', data, '--', stripped / 'hot.broken')
+        millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', data, '--', stripped / 'hot.broken')
         out = millrace('report', '-i', data, '-s', 'sym').out
         assert 'exported_hot' in out and 'hidden_hot' not in out
 
