@@ -51,3 +51,8 @@ def test_no_second_run(tmp_path):
     for file in many, certain, broken:
         assert tally('--repeat', file) == (0, [])
     assert tally('--line', many) == (0, ['0 passed, 11 failed'])
+
+
+def test_steps(tmp_path):
+    (tmp_path / 'steps').write_text('pass build\nskip no library has it\nfail lint\n')
+    assert tally(tmp_path) == (1, ['skipped 1: no library has it', 'failed: lint', '1 passed, 1 failed, 1 skipped'])
