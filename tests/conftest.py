@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -198,6 +199,16 @@ def run_command(args, timeout=TIMEOUT, status=0, binary=False, input=None, env=N
     if status is not None and done.status != status:
         pytest.fail(f'status {done.status}, not {status}: {done}')
     return done
+
+
+def peak_memory(args):
+    """
+    The most memory that a command has, in KiB. A small process starts it: ru_maxrss begins with what the process had
+    that called exec(2), which here are the tests (exec_mmap() in the kernel's fs/exec.c).
+    """
+    script = ('import os, subprocess, sys; _, status, used = os.wait4(subprocess.Popen(sys.argv[1:]).pid, 0)\n'
+              'print(used.ru_maxrss); sys.exit(os.waitstatus_to_exitcode(status))')
+    return int(run_command([sys.executable, '-c', script, *args]).out.splitlines()[-1])
 
 
 @pytest.fixture(scope='session', autouse=True)
