@@ -28,9 +28,14 @@ enum {
 	IDLE_S = 600, /* the first byte of an answer comes when the sums of the last row are known */
 };
 
-/* A call chain as it came: texts of lines, cut when they are needed. */
+/* Texts with a NUL between them: no name has one, where any other byte may be in names of functions and files. */
+struct texts {
+	const char *ptr;
+	size_t len; /* without the last NUL */
+};
+
 struct chain {
-	char *frames, *objects;
+	struct texts frames, objects; /* innermost first */
 	uint64_t nr_kernel;
 };
 
@@ -50,8 +55,9 @@ struct reading {
 	struct hash_table chains; /* hash -> struct chain, all of the pool */
 };
 
-/* The field at *at, cut and with its escapes resolved; *at behind it. NULL: the line has no more. */
-static char *next_field(char **at)
+/* The field at *at, cut and with its escapes resolved, of which one is NUL; *at behind it. NULL: the line has no more.
+ */
+static char *next_bytes(char **at, size_t *ret_len)
 {
 	char *field = *at, *to = *at, *from = *at;
 
@@ -63,7 +69,7 @@ static char *next_field(char **at)
 			*to++ = *from == 'n'   ? '\n'
 				: *from == 't' ? '\t'
 				: *from == 'r' ? '\r'
-				: *from == '0' ? ' '
+				: *from == '0' ? '\0'
 					       : *from;
 		} else {
 			*to++ = *from;
@@ -71,7 +77,22 @@ static char *next_field(char **at)
 	}
 	*at = *from ? from + 1 : NULL;
 	*to = '\0';
+	*ret_len = (size_t)(to - field);
 	return field;
+}
+
+/* Likewise, as a text, which ends at its first NUL. */
+static char *next_field(char **at)
+{
+	size_t len;
+
+	return next_bytes(at, &len);
+}
+
+static bool next_texts(char **at, struct texts *ret)
+{
+	ret->ptr = next_bytes(at, &ret->len);
+	return ret->ptr;
 }
 
 static bool next_number(char **at, uint64_t *ret)
@@ -183,24 +204,23 @@ static int count_hosts(struct reading *reading, struct diag *reterr)
 
 static int take_chain(struct reading *reading, char *line, struct diag *reterr)
 {
-	uint64_t hash, nr_kernel;
-	bool whole = next_number(&line, &hash) && next_number(&line, &nr_kernel);
-	const char *frames = whole ? next_field(&line) : NULL, *objects = frames ? next_field(&line) : NULL;
+	uint64_t hash;
+	struct chain found;
 
-	if (!objects)
+	if (!next_number(&line, &hash) || !next_number(&line, &found.nr_kernel) || !next_texts(&line, &found.frames) ||
+	    !next_texts(&line, &found.objects))
 		return -EPROTO;
-	size_t frames_len = strlen(frames), objects_len = strlen(objects);
-	reading->chains_bytes += frames_len + objects_len;
+	reading->chains_bytes += found.frames.len + found.objects.len;
 	if (reading->chains_bytes > MOST_CHAINS)
 		return diag_set(reterr, -EFBIG, "%s: more than %d MiB of call chains: ask for less time",
 				reading->client.url, MOST_CHAINS >> 20);
+	found.frames.ptr = pool_text(&reading->pool, found.frames.ptr, found.frames.len);
+	found.objects.ptr = pool_text(&reading->pool, found.objects.ptr, found.objects.len);
 	struct chain *chain = pool_take(&reading->pool, sizeof(*chain));
-	if (!chain || hash_table_add(&reading->chains, hash, chain))
+	if (!found.frames.ptr || !found.objects.ptr || !chain || hash_table_add(&reading->chains, hash, chain))
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	chain->frames = pool_text(&reading->pool, frames, frames_len);
-	chain->objects = pool_text(&reading->pool, objects, objects_len);
-	chain->nr_kernel = nr_kernel;
-	return chain->frames && chain->objects ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
+	*chain = found;
+	return 0;
 }
 
 static int read_chains(struct reading *reading, struct diag *reterr)
@@ -210,25 +230,20 @@ static int read_chains(struct reading *reading, struct diag *reterr)
 
 	buf_printf(
 		&sql,
-		"SELECT hash, any(kernel), arrayStringConcat(any(stack), '\\n'), arrayStringConcat(any(objects), '\\n')"
+		"SELECT hash, any(kernel), arrayStringConcat(any(stack), '\\0'), arrayStringConcat(any(objects), '\\0')"
 		" FROM profile_stacks WHERE service = %s AND hash IN "
 		"(SELECT stack FROM profile_samples WHERE %s) GROUP BY hash",
 		service ? service : "''", reading->where);
 	return service ? query(reading, &sql, take_chain, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
-/* The lines of a text, `room` at most, the last one first. Newlines are cut off. */
-static unsigned split_lines(char *text, const char *ret[], unsigned room)
+/* The texts, `room` at most, the last one first. */
+static unsigned split_texts(const struct texts *texts, const char *ret[], unsigned room)
 {
 	unsigned nr = 0;
 
-	for (char *at = text; at && nr < room; nr++) {
-		char *end = strchr(at, '\n');
-		ret[nr] = at;
-		if (end)
-			*end = '\0';
-		at = end ? end + 1 : NULL;
-	}
+	for (const char *at = texts->ptr; at <= texts->ptr + texts->len && nr < room; at += strlen(at) + 1)
+		ret[nr++] = at;
 	for (unsigned i = 0; i < nr / 2; i++) {
 		const char *other = ret[i];
 		ret[i] = ret[nr - 1 - i];
@@ -240,20 +255,17 @@ static unsigned split_lines(char *text, const char *ret[], unsigned room)
 /* The row with the frames of its chain: of one that was not stored, or is not yet, the samples count all the same. */
 static int give_chain(struct reading *reading, const struct chain *chain, struct store_row *row, struct diag *reterr)
 {
+	static const char unknown[] = "[unknown]";
+	static const struct chain none = {.frames = {unknown, sizeof(unknown) - 1}, .objects = {"", 0}};
 	const char *frames[MAX_DEPTH], *objects[MAX_DEPTH];
-	AUTO_FREE char *names = strdup(chain ? chain->frames : "[unknown]"),
-		       *places = strdup(chain ? chain->objects : "");
+	const struct chain *known = chain ? chain : &none;
 
-	if (!names || !places)
-		return diag_set(reterr, -ENOMEM, "out of memory");
 	row->frames = frames;
 	row->objects = objects;
-	row->nr_frames = split_lines(names, frames, MAX_DEPTH);
-	if (split_lines(places, objects, MAX_DEPTH) != row->nr_frames)
+	row->nr_frames = split_texts(&known->frames, frames, MAX_DEPTH);
+	if (split_texts(&known->objects, objects, MAX_DEPTH) != row->nr_frames)
 		return -EPROTO;
-	row->nr_kernel = chain && chain->nr_kernel < row->nr_frames ? (unsigned)chain->nr_kernel
-			 : chain                                    ? row->nr_frames
-								    : 0;
+	row->nr_kernel = known->nr_kernel < row->nr_frames ? (unsigned)known->nr_kernel : row->nr_frames;
 	int err = reading->question->row(reading->question->ctx, row);
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
 }

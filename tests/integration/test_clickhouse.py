@@ -191,7 +191,7 @@ class Answers(Store):
         self.rfile.read(int(self.headers['Content-Length']))
         now = int(time.time()) // 10 * 10
         if 'arrayStringConcat' in query:
-            self.answer(200, b'77\t1\tpread\\nmain\\n_start\tkernel\\nweb\\nweb\n')
+            self.answer(200, b'77\t1\tpread\\0main\\0_start\tkernel\\0web\\0web\n')
         elif 'sum(samples)' not in query:
             self.answer(200, f'{now if "now()" in query else 1000}\n'.encode())
         else:
@@ -345,6 +345,17 @@ def check_report(data, millrace, server, *login):
     assert 'Lost' not in text and '"lost_samples":null' in millrace('report', *store, '--json').out
 
 
+def check_names(millrace, server, *login):
+    """Any byte may be in the name of a function, a file or a thread."""
+    server("INSERT INTO profile_stacks (service, hash, stack, objects, kernel, last_seen) VALUES ('names', 7, "
+           r"['in\\ne\tr', '', 'out\'er'], ['a\nb', '', '\\'], 0, now())")
+    server("INSERT INTO profile_samples (service, event, unit, time, host, comm, systemd_unit, container, pod, stack, "
+           r"samples, value, batch) VALUES ('names', 'cpu-clock', 'ns', now(), 'h', 'c\nd', '', '', '', 7, 2, 30, 1)")
+    found = json.loads(millrace('report', f'--from={server.url}', '--service=names', '--json', *login).out)
+    rows = {row['sym']: (row['comm'], row['dso'], row['samples']) for row in found['events'][0]['entries']}
+    assert rows["in\\ne\tr"] == ('c\nd', 'a\nb', 2) and rows["out'er"] == ('c\nd', '\\', 0), rows
+
+
 def check_store(data, millrace, server, page, *login):
     """What a server has after two exports of the same recording, and what flame makes of it."""
     for _ in range(2):
@@ -368,5 +379,6 @@ def check_store(data, millrace, server, page, *login):
         shown[found['texts'][found['node_name'][node]]] += period
     assert shown == folded
     check_report(data, millrace, server, *login)
+    check_names(millrace, server, *login)
     none = millrace('flame', f'--from={server.url}', '--service=no such', '-o', page, status=255)
     assert 'there are no samples of service no such' in none.err and none.err.count('\n') == 1
