@@ -153,7 +153,7 @@ def test_the_spool_is_bounded_and_outlives_the_agent(agent, server):
     server.start()
     agent(*words).until(lambda found: found['delivered']['pieces'] >= waited['pieces'], 'what waited')
     found = agent.stop()
-    assert 'of an earlier run wait' in agent.err
+    assert 'waiting from an earlier run: pieces: ' in agent.err
     assert sum(row[7] for row in server.rows) == found['delivered']['samples'] >= waited['samples']
 
 

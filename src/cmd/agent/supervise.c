@@ -340,8 +340,8 @@ static void bound_spool(struct agent *agent)
 			agent->nr_refusals = 0;
 	}
 	if (sum.pieces)
-		log_error("the spool is full (--spool-size, or its disk): dropped the oldest %" PRIu64
-			  " pieces, %" PRIu64 " samples, that were not delivered",
+		log_error("the spool is full (--spool-size, or its disk): dropped %" PRIu64
+			  " of the oldest pieces (samples: %" PRIu64 "), which were not delivered",
 			  sum.pieces, sum.samples);
 }
 
@@ -369,7 +369,7 @@ static void delivered(struct agent *agent)
 	struct agent_status *status = &agent->status;
 
 	if (status->failing_since_s)
-		log_note("deliveries work again: %zu pieces wait", agent->spool.nr - 1);
+		log_note("deliveries work again; waiting pieces: %zu", agent->spool.nr - 1);
 	status->failing_since_s = 0;
 	*status->error = '\0';
 	add_sum(&status->delivered, &agent->spool.pieces[0]);
@@ -389,7 +389,7 @@ static void delivery_failed(struct agent *agent, const char *message)
 	if (!status->failing_since_s)
 		status->failing_since_s = clock_ns(CLOCK_REALTIME) / NS_PER_S;
 	if (strcmp(status->error, message) != 0)
-		log_error("delivery failed: %s; it is tried again, %zu pieces wait", message, agent->spool.nr);
+		log_error("delivery failed: %s; it is tried again; waiting pieces: %zu", message, agent->spool.nr);
 	snprintf(status->error, sizeof(status->error), "%s", message);
 	retry_later(&agent->delivery_retry);
 }
@@ -600,7 +600,7 @@ static int agent_open(struct agent *agent, struct diag *reterr)
 	for (size_t i = 0; i < agent->spool.nr; i++)
 		add_sum(&agent->status.recorded, &agent->spool.pieces[i]);
 	if (agent->spool.nr)
-		log_note("%zu pieces, %" PRIu64 " samples, of an earlier run wait", agent->spool.nr,
+		log_note("waiting from an earlier run: pieces: %zu, samples: %" PRIu64, agent->spool.nr,
 			 agent->spool.samples);
 	recover_left(agent);
 	return 0;
