@@ -39,9 +39,10 @@ def agent(need_root, tmp_path):
         processes, environment = [], {}
 
         def __call__(self, *words):
-            self.process = subprocess.Popen(
-                [MILLRACE, 'agent', f'--state={self.state}', '--every=1s', *map(str, words)], stderr=subprocess.PIPE,
-                text=True, env={**os.environ, 'HOME': str(tmp_path), **self.environment})
+            with open(tmp_path / 'agent-err', 'w', encoding='utf-8') as err:
+                self.process = subprocess.Popen(
+                    [MILLRACE, 'agent', f'--state={self.state}', '--every=1s', *map(str, words)], stderr=err,
+                    env={**os.environ, 'HOME': str(tmp_path), **self.environment})
             self.processes.append(self.process)
             return self
 
@@ -49,7 +50,14 @@ def agent(need_root, tmp_path):
             def holds():
                 found = status(self.state)
                 return found and found['pid'] == self.process.pid and condition(found)
-            wait_until(holds, what)
+            try:
+                wait_until(holds, what)
+            except pytest.fail.Exception as failure:
+                pytest.fail(f'{failure}; status {status(self.state)}\n{self.err}')
+
+        @property
+        def err(self):
+            return (tmp_path / 'agent-err').read_text()
 
         def recorders(self):
             text = pathlib.Path(f'/proc/{self.process.pid}/task/{self.process.pid}/children').read_text()
@@ -57,7 +65,7 @@ def agent(need_root, tmp_path):
 
         def stop(self, with_samples=True):
             self.process.send_signal(signal.SIGTERM)
-            self.err = self.process.communicate(timeout=120)[1]
+            self.process.wait(timeout=120)
             assert self.process.returncode == 0, self.err
             recorded, accounted = samples(status(self.state))
             assert recorded == accounted and (recorded > 0) == with_samples
@@ -323,7 +331,7 @@ def test_the_disk_of_the_spool_is_full(agent, server):
         agent.until(lambda found: found['dropped']['pieces'] >= 3, 'dropped pieces')
         found = agent.stop()
         assert found['waiting']['pieces'] and not found['delivered']['pieces']
-        assert 'the spool is full (--spool-size, or its disk): dropped the oldest' in agent.err
+        assert 'the spool is full (--spool-size, or its disk): dropped ' in agent.err
     finally:
         subprocess.run(['umount', '-l', agent.state], check=True)
 
@@ -452,6 +460,22 @@ def test_snapshots(agent, millrace, spawn, tmp_path, trigger):
     assert f'snapshot {path}: ' in agent.err
     # Load and pressure may come before there is anything to keep.
     assert trigger in ('load', 'psi') or reported(millrace, path)
+
+
+def test_a_snapshot_is_asked_of_the_next_recorder(agent, tmp_path):
+    """The one that was asked ends before it answers."""
+    go = tmp_path / 'go'
+    agent(f'--files={tmp_path}/out', f'--on-trigger=exit:while ! [ -e {go} ]; do sleep .1; done; exit 7',
+          '--flight=3s').until(lambda found: found['delivered']['pieces'] >= 1, 'a piece')
+    _, history, command = agent.recorders()[:3]
+    os.kill(history, signal.SIGSTOP)
+    go.touch()
+    wait_until(lambda: command not in agent.recorders(), 'the command has ended')
+    go.unlink()
+    os.kill(history, signal.SIGKILL)
+    agent.until(lambda found: found['snapshots'] == 1, 'a snapshot')
+    agent.stop()
+    assert 'the recorder of the last seconds ended' in agent.err and f': while ! [ -e {go}' in agent.err
 
 
 @pytest.mark.parametrize('words, said', [

@@ -108,6 +108,14 @@ static void add_sum(struct agent_sum *sum, const struct piece *piece)
 	sum->lost += piece->lost;
 }
 
+static void write_request(struct agent *agent)
+{
+	static const char word[] = "snapshot\n";
+
+	if (write(agent->history.control[1], word, strlen(word)) < 0)
+		log_error("no snapshot (%s): the recorder does not answer", agent->reason);
+}
+
 /* ---- the recorders */
 
 /* The words of a command line of record. In the child: what is allocated goes with it. */
@@ -184,7 +192,10 @@ static void start_recorder(struct agent *agent, struct recorder *recorder)
 	if (open_control(recorder, &diag) || child_start(&recorder->child, run_recorder, recorder, &diag)) {
 		log_error("%s", diag.text);
 		retry_later(&recorder->retry);
+		return;
 	}
+	if (recorder->retains_history && agent->reason) /* the one that was asked has ended */
+		write_request(agent);
 }
 
 static int run_recover(void *path)
@@ -441,14 +452,11 @@ static void reap_delivery(struct agent *agent)
 
 static void request_snapshot(struct agent *agent, const char *reason)
 {
-	static const char word[] = "snapshot\n";
-
 	if (!agent->history.child.pid || now_ns() < agent->next_snapshot_ns)
 		return;
 	agent->next_snapshot_ns = now_ns() + agent->options->trigger_pause_ns;
 	agent->reason = reason;
-	if (write(agent->history.control[1], word, strlen(word)) < 0)
-		log_error("no snapshot (%s): the recorder does not answer", reason);
+	write_request(agent);
 }
 
 static int run_command(void *ctx)
