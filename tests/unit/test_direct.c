@@ -20,28 +20,76 @@
 
 #include "stream/writer.h"
 
-enum { PAGE = 4096, LARGE = 512 << 10, LARGER = (5 << 20) / 4 /* than what is copied at once */ };
+enum {
+	PAGE = 4096,
+	LARGE = 512 << 10,
+	LARGER = (5 << 20) / 4,     /* than what is copied at once */
+	NR_TRY = (8 << 20) / LARGE, /* so many are written before the other way is tried, and of it */
+	LEAST_DIRECT = 256 << 10,   /* what is smaller is not judged */
+	MS = 1000000,               /* in ns */
+};
 
+/* Times pass here when something is written, and not otherwise. */
 static struct {
 	unsigned nr_direct, nr_cached;
-	unsigned cached_ms,
-		direct_sleep_ms; /* CPU time of a large write through the cache; a disk that takes its time */
-	bool refuse;             /* -EINVAL of direct writes, as of file systems that find out late */
-	unsigned nr_not_ready;   /* so many of the next writes fail with that: */
+	size_t direct_bytes, cached_bytes;
+	const void *direct_from; /* the memory of the last direct write */
+	size_t mapped_bytes;
+	off_t allocated_to, cut_to;
+	uint64_t cached_ns, direct_ns; /* CPU time of a large write each way */
+	uint64_t direct_wait_ns;       /* a disk that takes its time */
+	uint64_t cpu_ns, now_ns;
+	bool refuse;           /* -EINVAL of direct writes, as of file systems that find out late */
+	unsigned nr_not_ready; /* so many of the next writes fail with that: */
 	int not_ready;
+	bool no_memory; /* to map */
 } disk;
 
-static void burn(unsigned ms)
+/* Instead of libc's. */
+int clock_gettime(clockid_t clock, struct timespec *ret)
 {
-	struct timespec now, begun;
+	uint64_t ns = clock == CLOCK_THREAD_CPUTIME_ID ? disk.cpu_ns : disk.now_ns;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
-	do
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	while ((now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 < (long)ms);
+	if (clock != CLOCK_THREAD_CPUTIME_ID && clock != CLOCK_MONOTONIC)
+		return (int)syscall(SYS_clock_gettime, clock, ret);
+	*ret = (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+	return 0;
 }
 
-/* Instead of libc's. */
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	if (disk.no_memory) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	disk.mapped_bytes += bytes;
+	return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
+
+int munmap(void *at, size_t bytes)
+{
+	disk.mapped_bytes -= bytes;
+	return (int)syscall(SYS_munmap, at, bytes);
+}
+
+int fallocate(int fd, int mode, off_t at, off_t len)
+{
+	disk.allocated_to = at + len;
+	return (int)syscall(SYS_fallocate, fd, mode, at, len);
+}
+
+int ftruncate(int fd, off_t bytes)
+{
+	disk.cut_to = bytes;
+	return (int)syscall(SYS_ftruncate, fd, bytes);
+}
+
+static void pass(uint64_t cpu_ns, uint64_t wait_ns)
+{
+	disk.cpu_ns += cpu_ns;
+	disk.now_ns += cpu_ns + wait_ns;
+}
+
 ssize_t pwritev(int fd, const struct iovec *iov, int nr, off_t at)
 {
 	const int flags = fcntl(fd, F_GETFL); /* EBADF where there is no such file */
@@ -61,12 +109,14 @@ ssize_t pwritev(int fd, const struct iovec *iov, int nr, off_t at)
 		errno = disk.not_ready;
 		return -1;
 	}
-	disk.nr_direct += direct;
-	disk.nr_cached += !direct;
-	if (!direct && len >= LARGE)
-		burn(disk.cached_ms);
+	*(direct ? &disk.nr_direct : &disk.nr_cached) += 1;
+	*(direct ? &disk.direct_bytes : &disk.cached_bytes) += len;
 	if (direct)
-		usleep(disk.direct_sleep_ms * 1000);
+		disk.direct_from = iov[nr - 1].iov_base;
+	if (direct)
+		pass(disk.direct_ns, disk.direct_wait_ns);
+	else if (len >= LARGE)
+		pass(disk.cached_ns, 0);
 	return syscall(SYS_pwritev, fd, iov, nr, at, 0);
 }
 
@@ -91,10 +141,12 @@ static void open_scene(struct scene *scene, const struct writer_ops *ops, uint64
 	memset(scene->memory, 'h', offset);
 	assert_int_equal(write(scene->fd, scene->memory, offset), offset);
 	const struct writer_params params = {.fd = scene->fd, .path = "x", .offset = offset};
-	if (writer_open(ops, &params, &scene->writer)) {
+	int err = writer_open(ops, &params, &scene->writer);
+	if (err == -EINVAL && ops == &writer_direct) {
 		close(scene->fd);
 		skip(); /* a file system without direct writes */
 	}
+	assert_int_equal(err, 0);
 }
 
 static uint8_t byte_at(uint64_t at)
@@ -136,12 +188,15 @@ static void close_scene(struct scene *scene)
 	assert_stored(scene, scene->given);
 	assert_int_equal(writer_close(scene->writer, &stored), 0);
 	assert_int_equal(stored, scene->given);
+	if (disk.allocated_to > (off_t)(offset + scene->given)) /* what was not needed is given back */
+		assert_int_equal(disk.cut_to, offset + scene->given);
 	assert_int_equal(lseek(scene->fd, 0, SEEK_END), offset + scene->given);
 	assert_int_equal(pread(scene->fd, header, offset, 0), offset);
 	for (uint64_t i = 0; i < offset; i++)
 		assert_int_equal(header[i], 'h');
 	close(scene->fd);
 	munmap(scene->memory, LARGER + 2 * PAGE);
+	assert_int_equal(disk.mapped_bytes, 0);
 }
 
 /* Pieces of all sizes, aligned and not, at each place of a page: each byte stands where it should. */
@@ -188,6 +243,64 @@ static void what_is_old_is_committed(void **state)
 	assert_int_equal(writer_commit(scene.writer, true), 0);
 	assert_stored(&scene, 15000);
 	close_scene(&scene);
+}
+
+/* Of the first page, which is shared with what stands before, the rest goes through the cache, and no more than that.
+ */
+static void the_first_page_is_shared(void **state)
+{
+	enum { BEFORE = 1000 };
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_direct, BEFORE);
+	give(&scene, 4 * PAGE, true);
+	assert_int_equal(disk.cached_bytes, PAGE - BEFORE);
+	assert_int_equal(disk.direct_bytes, 3 * PAGE);
+	assert_ptr_equal(disk.direct_from, scene.memory + PAGE); /* it was not copied */
+	give(&scene, 4 * PAGE, false);
+	assert_int_equal(disk.direct_bytes, 7 * PAGE);
+	assert_false(disk.direct_from >= (void *)scene.memory && disk.direct_from < (void *)(scene.memory + LARGER));
+	close_scene(&scene);
+	/* Less than that page: nothing is left to be stored. */
+	open_scene(&scene, &writer_direct, BEFORE);
+	give(&scene, 100, true);
+	assert_int_equal(writer_commit(scene.writer, true), 0);
+	assert_int_equal(disk.nr_cached, 1);
+	close_scene(&scene);
+	/* A little more than that page is kept for more to come. */
+	open_scene(&scene, &writer_direct, BEFORE);
+	give(&scene, PAGE, true);
+	assert_int_equal(disk.cached_bytes, PAGE - BEFORE);
+	assert_int_equal(scene.writer->stored, PAGE - BEFORE);
+	close_scene(&scene);
+	/* An error there is one of the whole. */
+	open_scene(&scene, &writer_direct, BEFORE);
+	disk.not_ready = ENOSPC;
+	disk.nr_not_ready = 1;
+	assert_int_equal(writer_queue(scene.writer, &(struct span){scene.memory, 4 * PAGE}, 1), -ENOSPC);
+	assert_int_equal(scene.writer->queued, 0);
+	assert_int_equal(disk.direct_bytes, 0);
+	assert_int_equal(writer_close(scene.writer, NULL), -ENOSPC);
+	close(scene.fd);
+	munmap(scene.memory, LARGER + 2 * PAGE);
+}
+
+/* What is left is written at the end, and may fail there. */
+static void the_end_fails(void **state)
+{
+	struct scene scene;
+	uint64_t stored;
+
+	(void)state;
+	open_scene(&scene, &writer_direct, 0);
+	give(&scene, PAGE + 100, true);
+	disk.not_ready = ENOSPC;
+	disk.nr_not_ready = 1;
+	assert_int_equal(writer_close(scene.writer, &stored), -ENOSPC);
+	assert_int_equal(stored, PAGE);
+	close(scene.fd);
+	munmap(scene.memory, LARGER + 2 * PAGE);
 }
 
 /* A file system that takes O_DIRECT at open(2) and not at the write. */
@@ -266,16 +379,21 @@ static void direct_writes_wait(void **state)
 /* auto: what small pieces cost says nothing about large ones. */
 static void small_pieces_decide_nothing(void **state)
 {
-	enum { SMALL = 128 << 10 };
 	struct scene scene;
+	unsigned nr_small = 0;
 
 	(void)state;
 	open_scene(&scene, &writer_auto, 0);
-	while (scene.given < 20 << 20) {
-		give(&scene, SMALL, true);
+	for (; scene.given < 20 << 20; nr_small++) {
+		give(&scene, LEAST_DIRECT - 8, true);
 		assert_false(scene.writer->waits);
 	}
 	assert_int_equal(disk.nr_direct, 0);
+	while (!scene.writer->waits) /* of which there is no more than before a first try */
+		give(&scene, LEAST_DIRECT, true);
+	assert_int_equal(disk.nr_cached, nr_small + (8 << 20) / LEAST_DIRECT);
+	give(&scene, LEAST_DIRECT, true);
+	assert_int_equal(disk.nr_direct, 1);
 	close_scene(&scene);
 }
 
@@ -286,22 +404,63 @@ static void the_cheaper_way_is_found(void **state)
 	for (unsigned dear = 0; dear < 2; dear++) {
 		struct scene scene;
 		open_scene(&scene, &writer_auto, 0);
-		disk.cached_ms = dear ? 3 : 0;
-		if (!dear) /* the test burns no time in direct writes otherwise, and the machine may take any */
-			disk.direct_sleep_ms = 0;
-		for (unsigned i = 0; i < 40; i++)
+		disk.cached_ns = dear ? 3 * MS : 0;
+		for (unsigned i = 0; i < NR_TRY; i++) {
+			assert_false(scene.writer->waits);
 			give(&scene, LARGE, true);
-		if (dear) {
-			assert_true(scene.writer->waits);
-			assert_true(disk.nr_direct >= 16);
-			unsigned before = disk.nr_direct;
-			give(&scene, 1000, true);
-			assert_int_equal(disk.nr_direct, before);
-		} else {
-			assert_true(disk.nr_direct >= 15); /* it was tried */
 		}
+		assert_int_equal(disk.nr_direct, 0);
+		for (unsigned i = 0; i < NR_TRY; i++) { /* the other way is tried */
+			assert_true(scene.writer->waits);
+			give(&scene, LARGE, true);
+		}
+		assert_int_equal(disk.nr_direct, NR_TRY);
+		assert_int_equal(scene.writer->waits, dear);
+		for (unsigned i = 0; i < 8; i++)
+			give(&scene, LARGE, true);
+		assert_int_equal(disk.nr_direct, dear ? NR_TRY + 8 : NR_TRY);
+		unsigned before = disk.nr_direct;
+		give(&scene, 1000, true);
+		assert_int_equal(disk.nr_direct, before);
 		close_scene(&scene);
 	}
+}
+
+/* Direct writes wait for the storage, which costs 20 us each, and are worth it when they are 15 % cheaper even so. */
+static void what_is_hardly_cheaper_is_not_worth_it(void **state)
+{
+	enum { CACHED_NS = MS, WAKE_UP_NS = 20000, WORTH_NS = CACHED_NS / 100 * 85 - WAKE_UP_NS };
+
+	(void)state;
+	for (int more = -1; more <= 1; more += 2) {
+		struct scene scene;
+		open_scene(&scene, &writer_auto, 0);
+		disk.cached_ns = CACHED_NS;
+		disk.direct_ns = (uint64_t)(WORTH_NS + 100 * more);
+		for (unsigned i = 0; i < 2 * NR_TRY; i++)
+			give(&scene, LARGE, true);
+		assert_int_equal(disk.nr_direct, NR_TRY);
+		assert_int_equal(scene.writer->waits, more < 0);
+		close_scene(&scene);
+	}
+}
+
+/* The cost of a byte counts: larger pieces that cost as much each are cheaper. */
+static void pieces_of_two_sizes_are_compared(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_auto, 0);
+	disk.cached_ns = MS;     /* 2 ms for a MiB */
+	disk.direct_ns = 2 * MS; /* 1.6 */
+	for (unsigned i = 0; i < NR_TRY; i++)
+		give(&scene, LARGE, true);
+	while (disk.direct_bytes < 8 << 20)
+		give(&scene, LARGER, true);
+	assert_true(scene.writer->waits);
+	assert_int_equal(disk.nr_cached, NR_TRY);
+	close_scene(&scene);
 }
 
 /* Memory runs short at the start: the way that is dear is left at once. */
@@ -311,13 +470,31 @@ static void the_other_way_is_tried_early(void **state)
 
 	(void)state;
 	open_scene(&scene, &writer_auto, 0);
-	disk.cached_ms = 3;
+	disk.cached_ns = 3 * MS;
 	scene.writer->memory_is_short = true;
 	give(&scene, LARGE, true);
 	scene.writer->memory_is_short = false;
 	for (unsigned i = 0; i < 20; i++)
 		give(&scene, LARGE, true);
 	assert_int_equal(disk.nr_cached, 1);
+	assert_true(scene.writer->waits);
+	close_scene(&scene);
+}
+
+/* Later that says nothing: both ways are known. */
+static void what_is_known_is_kept_while_memory_is_short(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_auto, 0);
+	disk.cached_ns = 3 * MS;
+	for (unsigned i = 0; i < NR_TRY + 2; i++)
+		give(&scene, LARGE, true);
+	scene.writer->memory_is_short = true;
+	for (unsigned i = 2; i < NR_TRY + 20; i++)
+		give(&scene, LARGE, true);
+	assert_int_equal(disk.nr_cached, NR_TRY);
 	assert_true(scene.writer->waits);
 	close_scene(&scene);
 }
@@ -329,21 +506,68 @@ static void the_page_cache_takes_what_waits(void **state)
 
 	(void)state;
 	open_scene(&scene, &writer_auto, 0);
-	disk.cached_ms = 3;
+	disk.cached_ns = 3 * MS;
+	disk.direct_ns = MS;
 	for (unsigned i = 0; i < 40; i++)
 		give(&scene, LARGE, true);
 	assert_true(scene.writer->waits);
-	disk.direct_sleep_ms = 50;
-	give(&scene, LARGE, true); /* is seen to be slow */
-	unsigned nr_direct = disk.nr_direct;
-	scene.writer->memory_is_short = true;
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned slow = 0; slow < 2; slow++) {
+		disk.direct_wait_ns = 7 * MS + slow; /* more than 8 times its CPU time is slow */
 		give(&scene, LARGE, true);
-	assert_int_equal(disk.nr_direct, nr_direct);
-	scene.writer->memory_is_short = false;
-	give(&scene, LARGE, true);
-	assert_int_equal(disk.nr_direct, nr_direct + 1);
+		unsigned nr_direct = disk.nr_direct;
+		scene.writer->memory_is_short = true;
+		for (unsigned i = 0; i < 4; i++)
+			give(&scene, LARGE, true);
+		assert_int_equal(disk.nr_direct, slow ? nr_direct : nr_direct + 4);
+		scene.writer->memory_is_short = false;
+		give(&scene, LARGE, true);
+		assert_int_equal(disk.nr_direct, slow ? nr_direct + 1 : nr_direct + 5);
+	}
 	close_scene(&scene);
+}
+
+/* What cannot be opened says why, and leaves no descriptor open. */
+static void what_cannot_be_opened(void **state)
+{
+	static const struct writer_ops *const both[] = {&writer_direct, &writer_auto};
+	struct writer *writer;
+	struct scene scene;
+	int ends[2];
+
+	(void)state;
+	open_scene(&scene, &writer_direct, 0); /* such writes are possible here */
+	close_scene(&scene);
+	char path[] = "/var/tmp/test_direct.XXXXXX";
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	unlink(path);
+	int next = dup(fd);
+	close(next);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct writer_params params = {.fd = fd, .path = "x"};
+		disk.no_memory = true;
+		assert_int_equal(writer_open(both[i], &params, &writer), -ENOMEM);
+		disk.no_memory = false;
+		int again = dup(fd);
+		assert_int_equal(again, next);
+		close(again);
+	}
+	close(fd);
+	assert_int_equal(pipe(ends), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct writer_params params = {.fd = ends[1], .path = "x"};
+		assert_int_equal(writer_open(both[i], &params, &writer), -ESPIPE);
+	}
+	close(ends[0]);
+	close(ends[1]);
+	/* A file of /proc takes no direct writes: auto goes without. */
+	fd = open("/proc/self/comm", O_WRONLY | O_CLOEXEC);
+	const struct writer_params params = {.fd = fd, .path = "x"};
+	assert_int_equal(writer_open(&writer_direct, &params, &writer), -EINVAL);
+	assert_int_equal(writer_open(&writer_auto, &params, &writer), 0);
+	assert_false(writer->waits);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	close(fd);
 }
 
 int main(void)
@@ -351,14 +575,20 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces_of_all_sizes),
 		cmocka_unit_test(what_is_old_is_committed),
+		cmocka_unit_test(the_first_page_is_shared),
+		cmocka_unit_test(the_end_fails),
 		cmocka_unit_test(refused_late),
 		cmocka_unit_test(refused_in_the_middle),
 		cmocka_unit_test(what_is_not_ready_is_tried_again),
 		cmocka_unit_test(direct_writes_wait),
 		cmocka_unit_test(small_pieces_decide_nothing),
 		cmocka_unit_test(the_cheaper_way_is_found),
+		cmocka_unit_test(what_is_hardly_cheaper_is_not_worth_it),
+		cmocka_unit_test(pieces_of_two_sizes_are_compared),
 		cmocka_unit_test(the_other_way_is_tried_early),
+		cmocka_unit_test(what_is_known_is_kept_while_memory_is_short),
 		cmocka_unit_test(the_page_cache_takes_what_waits),
+		cmocka_unit_test(what_cannot_be_opened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
