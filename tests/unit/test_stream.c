@@ -318,6 +318,8 @@ static void test_storage_fails_when_room_is_made(void **state)
 		else
 			assert_int_equal(stream_pump(&stream, STREAM_FLOW), -EIO);
 		assert_int_equal(stream.counters.bytes, 0);
+		assert_int_equal(stream.counters.passes, 0); /* none came to its end */
+		assert_int_equal(stream.writer->complete_ns, 0);
 		assert_int_equal(stream_drain(&stream), -EIO);
 		assert_int_equal(fake.page.data_tail, 0);
 		assert_int_equal(writer_close(stream.writer, NULL), -EIO);
