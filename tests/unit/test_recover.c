@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What recover makes of recordings that lost their end, cut at each byte: every whole record stays, and only those. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -31,9 +32,31 @@ enum { NR_SAMPLES = 20, MARK_BYTES = 8 }; /* of a FINISHED_ROUND record, where t
 static char room[] = "/tmp/recover-XXXXXX";
 static char path[64], other[64];
 
-static bool cuts_are_refused;
+static bool cuts_are_refused, events_are_hidden;
+static unsigned cut_at_look; /* a file loses its last byte before it is looked at so many times more; 0: it does not */
 
 /* Instead of libc's. */
+DIR *opendir(const char *name)
+{
+	if (events_are_hidden && strstr(name, "/events")) {
+		errno = EACCES;
+		return NULL;
+	}
+	int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? NULL : fdopendir(fd);
+}
+
+int fstat(int fd, struct stat *ret)
+{
+	if (fstatat(fd, "", ret, AT_EMPTY_PATH))
+		return -1;
+	if (cut_at_look && !--cut_at_look) {
+		ret->st_size--;
+		return (int)syscall(SYS_ftruncate, fd, ret->st_size);
+	}
+	return 0;
+}
+
 int ftruncate(int fd, off_t bytes)
 {
 	if (cuts_are_refused) {
@@ -471,6 +494,28 @@ static void test_an_index_is_made_anew(void **state)
 	assert_int_equal(fd_slurp(path, 1 << 20, &again), 0);
 	assert_int_equal(again.len, after.len);
 	assert_memory_equal(again.data, after.data, after.len);
+	/* What stands behind the features goes; where it cannot be cut off that is an error, which costs nothing. */
+	AUTO_BUF struct buf longer = {0};
+	buf_put(&longer, after.data, after.len);
+	buf_put(&longer, "bytes of another time", 21);
+	store(path, longer.data, longer.len);
+	cuts_are_refused = true;
+	assert_int_equal(recover_with(true, path, &result, &diag), -EPERM);
+	cuts_are_refused = false;
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.was_whole);
+	assert_int_equal(result.nr_samples, NR_SAMPLES);
+	store(path, longer.data, longer.len);
+	assert_int_equal(recover_with(true, path, &result, &diag), 0);
+	again.len = 0;
+	assert_int_equal(fd_slurp(path, 1 << 20, &again), 0);
+	assert_int_equal(again.len, after.len);
+	assert_memory_equal(again.data, after.data, after.len);
+	/* A file that someone cuts in that time: no feature is dropped in silence. */
+	cut_at_look = 2;
+	assert_int_equal(recover_with(true, path, &result, &diag), -EBADMSG);
+	assert_int_equal(cut_at_look, 0);
+	assert_non_null(strstr(diag.text, "are damaged"));
 	/* Private sections that are damaged: it says so, and nothing is changed. */
 	static const uint8_t magic[] = "MILLRACE";
 	uint8_t *block = memmem(after.data + end, after.len - (size_t)end, magic, sizeof(magic) - 1);
@@ -670,6 +715,9 @@ static void test_tracepoints_are_named(void **state)
 	put_tracepoint_file(&file, &events);
 	store(path, file.data, file.len);
 	expect(path, -ENOENT, "on the machine where it was recorded");
+	events_are_hidden = true; /* by the kernel, from who may not see them */
+	expect(path, -EACCES, "no permission");
+	events_are_hidden = false;
 }
 
 static int make_room(void **state)
