@@ -585,6 +585,32 @@ static void test_records_of_extents(void **state)
 	}
 }
 
+/* Until something compressed comes the records of a file are given where they lie, as many as there are. */
+static void test_plain_records_in_a_stretch(void **state)
+{
+	enum { PLAIN = 5 };
+	AUTO_BUF struct buf bytes = {0};
+	struct source_stretch stretch;
+	struct source *source;
+
+	(void)state;
+	for (uint64_t i = 0; i < PLAIN; i++)
+		put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+	assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), false, &source), 0);
+	for (uint64_t i = 0; i < PLAIN; i += 2) {
+		assert_true(source_stretch(source, &stretch));
+		assert_false(stretch.packed);
+		assert_int_equal(stretch.offset, i * RECORD_BYTES);
+		assert_ptr_equal(stretch.records.ptr, bytes.data + i * RECORD_BYTES);
+		assert_int_equal(stretch.records.len, (PLAIN - i) * RECORD_BYTES);
+		source_pass(source, &(struct source_passed){RECORD_BYTES, 1, i * RECORD_BYTES});
+		if (i + 1 < PLAIN)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, i + 1);
+	}
+	assert_false(source_stretch(source, &stretch));
+	expect_end(source, 0, "");
+}
+
 /* The frame of an extent as records of that type: perf writes the length of the data into each COMPRESSED2. */
 static void put_compressed2(struct buf *out, const struct buf *extents)
 {
@@ -859,6 +885,7 @@ int main(void)
 		cmocka_unit_test(test_a_pipe_that_is_stopped),
 		cmocka_unit_test(test_the_next_extent),
 		cmocka_unit_test(test_records_of_extents),
+		cmocka_unit_test(test_plain_records_in_a_stretch),
 		cmocka_unit_test(test_extents_in_compressed2_records),
 		cmocka_unit_test(test_sources_that_share_threads),
 		cmocka_unit_test(test_records_that_go_on_in_the_next_extent),
