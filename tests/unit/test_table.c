@@ -328,6 +328,52 @@ static void test_the_budget(void **state)
 	assert_int_equal(atomic_load(&budget.bytes), 0);
 }
 
+/* An expression whose length has no room in a rule is not cut short: nothing is known of that code. */
+static void test_long_expressions(void **state)
+{
+	enum { MOST = UINT16_MAX, FUNCTION = 0x100, ENTRY_BYTES = MOST + 64 };
+
+	(void)state;
+	for (size_t len = MOST; len <= MOST + 1; len++) {
+		uint8_t *code = calloc(1, ENTRY_BYTES), *section = calloc(1, FAKE_ELF_BYTES + ENTRY_BYTES);
+		struct unwind_table *table;
+		struct fake_elf elf;
+		begin(&elf);
+		put_function(&elf, 0, FUNCTION, 16);
+		/* DW_CFA_def_cfa_expression, its length, and so many DW_OP_nop */
+		memcpy(code,
+		       (const uint8_t[]){0x0f, (uint8_t)(len | 0x80), (uint8_t)(len >> 7 | 0x80), (uint8_t)(len >> 14)},
+		       4);
+		memset(code + 4, 0x96, len);
+		size_t at = fake_elf_fde(&elf, FUNCTION, FUNCTION, NULL, 0) - FAKE_ELF_EH_FRAME;
+		size_t end = elf.at - FAKE_ELF_EH_FRAME;
+		memcpy(section, elf.bytes + FAKE_ELF_EH_FRAME, end);
+		end -= 3; /* of bytes that fill the entry up */
+		memcpy(section + end, code, len + 4);
+		end += len + 4;
+		const uint32_t entry_bytes = (uint32_t)(end - at - sizeof(uint32_t));
+		memcpy(section + at, &entry_bytes, sizeof(entry_bytes));
+		struct table_source source = source_of(&elf, NULL);
+		source.section.bytes = (struct span){section, end};
+		assert_int_equal(table_new(&source, &elf, release, &table), 0);
+		assert_int_equal(table_find(table, CODE).rule->cfa_offset, 16);
+		struct table_rule found = table_find(table, CODE + FUNCTION);
+		if (len == MOST) {
+			assert_int_equal(found.rule->flags, RULE_WIDE);
+			assert_true(found.wide->state.cfa_is_expression);
+			struct span text = table_expression(found.wide, found.wide->state.cfa_value);
+			assert_int_equal(text.len, len);
+			assert_memory_equal(text.ptr, code + 4, len);
+		} else {
+			assert_int_equal(found.rule->flags, RULE_NO_CFI);
+		}
+		assert_int_equal(table_complete(table), len == MOST ? 0 : -EBADMSG);
+		table_free(table);
+		free(code);
+		free(section);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +384,7 @@ int main(void)
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_as_many_segments_as_can_be),
 		cmocka_unit_test(test_the_budget),
+		cmocka_unit_test(test_long_expressions),
 	};
 
 	return cmocka_run_group_tests_name("table", tests, NULL, NULL);
