@@ -15,6 +15,21 @@
 
 enum { BYTES = 300000 };
 
+static unsigned older; /* than the functions that are used */
+
+#if __has_include(<zstd.h>)
+#include <zstd.h>
+#define CAN_REPEAT (ZSTD_VERSION_NUMBER >= 10504)
+
+/* Instead of the library's. */
+unsigned ZSTD_versionNumber(void)
+{
+	return older ? 10503 : ZSTD_VERSION_NUMBER;
+}
+#else
+#define CAN_REPEAT 0
+#endif
+
 static void put_frame(struct zstd_packer *packer, struct buf *out, struct span bytes, bool no_size)
 {
 	const struct zstd_pack_params params = {.level = 1, .no_size = no_size};
@@ -144,12 +159,55 @@ static void all_of_the_frame_is_within_reach(void **state)
 	free(out);
 }
 
+/* Records that repeat earlier ones are packed in the fast way where the library can do it, and are the same again. */
+static void repeats_are_packed(void **state)
+{
+	enum { WORDS = 40000 };
+	const size_t room = zstd_bound(WORDS * 8);
+	uint64_t *words = malloc(WORDS * 8), *again = malloc(WORDS * 8);
+	uint8_t *out = malloc(room);
+	struct zstd_packer *packer;
+	struct zstd_unpacker *unpacker;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (uint64_t i = 0; i < WORDS; i++)
+		words[i] = i % 20 ? i % 20 : i;
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
+	for (older = 0; older < 2; older++) {
+		int64_t len = zstd_pack_repeats(packer, (struct span){words, WORDS * 8}, out, room);
+		if (older || !CAN_REPEAT) {
+			assert_int_equal(len, -ENOTSUP);
+			continue;
+		}
+		assert_in_range(len, 1, WORDS);
+		assert_int_equal(zstd_unpack_frame(unpacker, (struct span){out, (size_t)len}, again, WORDS * 8),
+				 WORDS * 8);
+		assert_memory_equal(again, words, WORDS * 8);
+		/* What does not fit is an error; pieces that are too short are for another way. */
+		assert_int_equal(zstd_pack_repeats(packer, (struct span){words, WORDS * 8}, out, (size_t)len / 2),
+				 -EIO);
+		for (uint64_t i = 0; i < WORDS; i++)
+			again[i] = i % 3 ? i / 3 % 50 * 3 + i % 3 : i * i;
+		assert_int_equal(zstd_pack_repeats(packer, (struct span){again, WORDS * 8}, out, room), -ENOTSUP);
+	}
+	older = 0;
+	zstd_packer_free(packer);
+	zstd_unpacker_free(unpacker);
+	free(words);
+	free(again);
+	free(out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_follow_one_another),
 		cmocka_unit_test(frames_need_their_room),
 		cmocka_unit_test(all_of_the_frame_is_within_reach),
+		cmocka_unit_test(repeats_are_packed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
