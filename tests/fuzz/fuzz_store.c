@@ -65,11 +65,8 @@ static int take_row(void *ctx, const struct store_row *row)
 
 	if (!row->nr_frames || row->nr_kernel > row->nr_frames || row->step >= MOST_STEPS)
 		abort();
-	for (unsigned i = 0; i < row->nr_frames; i++) {
-		if (strchr(row->frames[i], '\n') || strchr(row->objects[i], '\n'))
-			abort();
+	for (unsigned i = 0; i < row->nr_frames; i++)
 		*bytes += strlen(row->frames[i]) + strlen(row->objects[i]);
-	}
 	*bytes += strlen(row->event) + strlen(row->host) + strlen(row->comm);
 	return 0;
 }
@@ -102,7 +99,7 @@ bool fuzz_seed(unsigned number, struct buf *out)
 	static const char *const seeds[] = {
 		"1764000000\n\x1e"
 		"2\n\x1e"
-		"77\t1\tpread\\nmain\\n_start\t[kernel.kallsyms]\\nweb\\nweb\n78\t0\ta\\\\b\\tc\tlib\\'s.so\n\x1e"
+		"77\t1\tpread\\0main\\0_start\t[kernel.kallsyms]\\0web\\0web\n78\t0\ta\\\\b\\tc\\nd\tlib\\'s.so\n\x1e"
 		"cpu-clock\tweb1\tweb\t1763999990\t77\t5\t50000\ncpu-clock\tweb2\tweb\t1764000000\t79\t1\t10000\n",
 		"1764000000\n\x1e"
 		"200\n\x1e"
@@ -114,7 +111,7 @@ bool fuzz_seed(unsigned number, struct buf *out)
 		"__exception__\r\nCode: 241. DB::Exception: Memory limit exceeded\n",
 		"1764000000\n\x1e"
 		"1\n\x1e"
-		"77\t0\tmain\\nmain\tone\n\x1e"
+		"77\t0\tmain\\0main\tone\n\x1e"
 		"cpu-clock\tw\tweb\t0\t77\t5\t50000\n",
 	};
 
