@@ -104,6 +104,19 @@ def test_the_same_report(run, reader, recordings, one_cpu, name, options):
     assert said(run(report)) == said(run([*one_cpu, *report]))
 
 
+@pytest.mark.parametrize('command', ['report', 'script', 'export --format=folded -o -', 'flame -o -'])
+@pytest.mark.parametrize('name', ['compressed', 'chains'])
+def test_where_no_thread_can_be_started(need_root, run, program, recordings, name, command):
+    """By an ordinary user, for whom the number of processes is limited."""
+    os.chmod(recordings(name), 0o644)  # below a directory that is not for all
+    words = ['setpriv', '--reuid=54321', '--clear-groups', program, *command.split(), '-i', '/proc/self/fd/3']
+    many, one = (run(['sh', '-c', 'exec 3<"$0"; exec "$@"', recordings(name), 'prlimit', f'--nproc={nr}', *words])
+                 for nr in (1000, 1))
+    assert one.out.count('\n') > 4 and one.err == many.err
+    same = one.out == many.out  # pytest would be long at comparing them
+    assert same
+
+
 @pytest.mark.parametrize('name,options', [(name, options) for name in SCRIPTS for options in SCRIPTS[name]])
 def test_the_same_text(run, reader, recordings, one_cpu, name, options):
     script = [*reader, 'script', '-i', recordings(name), *SCRIPTS[name][options]]

@@ -22,7 +22,9 @@ int input_records_open(struct input_records *records, struct session *session, u
 {
 	*records = (struct input_records){.session = session, .deferred.session = session};
 	input_progress_start(&records->progress, session, "reading");
-	return session_info(session)->file_bytes ? prefetcher_start(session, nr_workers, &records->prefetcher) : 0;
+	int err = session_info(session)->file_bytes ? prefetcher_start(session, nr_workers, &records->prefetcher) : 0;
+	/* Where there may be no more threads (ulimit -u, a cgroup's pids.max) this one reads. */
+	return err == -EAGAIN ? 0 : err;
 }
 
 void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr)

@@ -17,7 +17,7 @@ struct sample_filter;
 /* The records of a session, one by one; a thread of its own reads those of a file ahead. Zeroed: closed. */
 struct input_records {
 	struct session *session;       /* borrowed */
-	struct prefetcher *prefetcher; /* NULL: a pipe, which may have no records for a long time */
+	struct prefetcher *prefetcher; /* NULL: no thread reads ahead: a pipe, or there may be none */
 	struct deferred_chains deferred;
 	const struct session_record *next; /* behind what `deferred` has; NULL: none was read */
 	struct group_split split;
@@ -31,7 +31,7 @@ struct input_records {
 /* Starts the progress line of a session that is read, by the offset of its records; for a directory by their number. */
 void input_progress_start(struct progress *progress, const struct session *session, const char *what);
 
-/* `nr_workers`: see prefetcher_start(). 0 or -errno: no thread could be started. */
+/* `nr_workers`: see prefetcher_start(). 0 or -ENOMEM. */
 int input_records_open(struct input_records *records, struct session *session, unsigned nr_workers);
 /*
  * Before the first record: samples are left out as on_event and off_event of the filter say, which is borrowed.

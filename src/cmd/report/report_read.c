@@ -78,7 +78,7 @@ static int read_records(struct reading *reading, struct diag *reterr)
 		return 0;
 	int err = input_records_open(&records, reading->session, report_workers_nr(reading->workers));
 	if (err)
-		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
+		return diag_set(reterr, err, "out of memory");
 	err = input_records_switch(&records, &reading->samples.options.filter, reterr);
 	if (err)
 		return err;

@@ -316,7 +316,7 @@ static int reader_run(struct sample_reader *reader, const struct view_samples *w
 	int err = sample_text_check(reader->text, reterr), got = 1;
 
 	if (!err && input_records_open(&records, reader->session, 1))
-		err = diag_set(reterr, -EAGAIN, "cannot start a thread");
+		err = diag_set(reterr, -ENOMEM, "out of memory");
 	session_stop_at(reader->session, &interrupted);
 	while (!err && !interrupted && out->len < MOST_SAMPLE_BYTES && !output_is_over(out)) {
 		got = input_records_next(&records, &record, reterr);

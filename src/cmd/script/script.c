@@ -434,7 +434,7 @@ static int run_records(struct script *script, struct diag *reterr)
 		return diag_set(reterr, err, "out of memory");
 	err = input_records_open(&records, script->session, script_workers_nr(script->workers));
 	if (err)
-		return diag_set(reterr, err, "cannot start a thread: %s", strerror(-err));
+		return diag_set(reterr, err, "out of memory");
 	err = input_records_switch(&records, &script->options.filter, reterr);
 	if (err)
 		return err;
