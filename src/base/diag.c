@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/diag.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,12 @@ int diag_set(struct diag *reterr, int err, const char *format, ...)
 		va_end(args);
 	}
 	return err;
+}
+
+const char *diag_start_error(int err)
+{
+	return err == -EAGAIN ? "no more threads or processes may be started (ulimit -u, or pids.max of the container)"
+			      : strerror(-err);
 }
 
 void diag_prefix(struct diag *reterr, const char *format, ...)

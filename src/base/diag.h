@@ -14,5 +14,8 @@ struct diag {
 /* Sets the text (cut when too long) and returns `err`, a negative errno, so that a failure is one statement. */
 int diag_set(struct diag *reterr, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Why a thread or process could not be started; `err`: a negative errno. A text that stays. */
+const char *diag_start_error(int err);
+
 /* Puts "format: " before what the diag says already. */
 void diag_prefix(struct diag *reterr, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -120,7 +120,7 @@ static int start_recorder(struct live *live, struct diag *reterr)
 	close(channels.control[0]);
 	live->stream_fd = channels.stream[0];
 	live->control_fd = channels.control[1];
-	return live->recorder < 0 ? diag_set(reterr, -errno, "fork: %s", strerror(errno)) : 0;
+	return live->recorder < 0 ? diag_set(reterr, -errno, "fork: %s", diag_start_error(-errno)) : 0;
 }
 
 /* The next bytes of the stream, which are kept on the way: see struct session_stream. */
@@ -467,7 +467,7 @@ int live_start(const struct live_options *options, struct live **ret, struct dia
 	sandbox_enter(options->output, 0);
 	live->has_counter = pthread_create(&live->counter, NULL, count, live) == 0;
 	if (!live->has_counter)
-		return diag_set(reterr, -EAGAIN, "cannot start a thread");
+		return diag_set(reterr, -EAGAIN, "cannot start a thread: %s", diag_start_error(-EAGAIN));
 	return wait_for_begin(live, reterr);
 }
 

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
@@ -587,7 +586,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 		batch_pool_free(pool);
 		return diag_set(reterr, err,
 				"cannot set up the memory between draining and writing (--buffer-memory): %s",
-				strerror(-err));
+				diag_start_error(err));
 	}
 	*ret = pool;
 	return 0;

@@ -109,7 +109,8 @@ def test_the_same_report(run, reader, recordings, one_cpu, name, options):
 def test_where_no_thread_can_be_started(need_root, run, program, recordings, name, command):
     """By an ordinary user, for whom the number of processes is limited."""
     os.chmod(recordings(name), 0o644)  # below a directory that is not for all
-    words = ['setpriv', '--reuid=54321', '--clear-groups', program, *command.split(), '-i', '/proc/self/fd/3']
+    user = ['setpriv', f'--reuid={100_000 + os.getpid()}', '--clear-groups']
+    words = [*user, program, *command.split(), '-i', '/proc/self/fd/3']
     many, one = (run(['sh', '-c', 'exec 3<"$0"; exec "$@"', recordings(name), 'prlimit', f'--nproc={nr}', *words])
                  for nr in (1000, 1))
     assert one.out.count('\n') > 4 and one.err == many.err

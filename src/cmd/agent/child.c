@@ -48,7 +48,7 @@ int child_start(struct child *child, int (*run)(void *ctx), void *ctx, struct di
 	int err = -errno;
 	close(child->message_fd);
 	child->pid = 0;
-	return diag_set(reterr, err, "fork: %s", strerror(-err));
+	return diag_set(reterr, err, "fork: %s", diag_start_error(err));
 }
 
 bool child_reap(struct child *child, int *ret_status)

@@ -10,6 +10,8 @@
 
 static void print_compression(const struct batch_pool_totals *packed)
 {
+	if (!packed->bytes_out)
+		return;
 	log_note("  compressed %.3f MB to %.3f MB, ratio %.1f", (double)packed->bytes_in / 1e6,
 		 (double)packed->bytes_out / 1e6, (double)packed->bytes_in / (double)packed->bytes_out);
 	if (packed->nr_failed)

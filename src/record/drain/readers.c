@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -115,7 +114,7 @@ int readers_start(struct readers *readers, const struct readers_params *params, 
 	if (err == -EPERM)
 		diag_set(reterr, err, "-r %d: not permitted: needs CAP_SYS_NICE or ulimit -r", params->realtime);
 	else if (err)
-		diag_set(reterr, err, "cannot start %zu threads: %s", readers->nr, strerror(-err));
+		diag_set(reterr, err, "cannot start %zu threads: %s", readers->nr, diag_start_error(err));
 	if (err)
 		readers_fini(readers);
 	return err;

@@ -401,7 +401,7 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 		return err;
 	err = early_drain_start(&rec->set, rec->options->realtime, &rec->early);
 	if (err)
-		return diag_set(reterr, err, "cannot drain the rings of task events: %s", strerror(-err));
+		return diag_set(reterr, err, "cannot drain the rings of task events: %s", diag_start_error(err));
 	if (sizes.bounded)
 		sizes.pages = rec->set.ring_pages;
 	err = overwrite_open(&rec->set, sizes, &rec->overwrite, reterr);
@@ -853,7 +853,9 @@ static int start_watch(struct recording *rec, struct diag *reterr)
 {
 	int err = object_watch_start(rec->watch);
 
-	return err ? diag_set(reterr, err, "cannot watch for objects: %s", strerror(-err)) : 0;
+	if (err)
+		readers_stop(&rec->readers);
+	return err ? diag_set(reterr, err, "cannot watch for objects: %s", diag_start_error(err)) : 0;
 }
 
 /* All events are open. The command, which waits for its exec, has what it was started with. */
@@ -1086,7 +1088,7 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 		err = prepare_housekeeping(rec);
 	if (!err)
 		err = housekeeping_start(&rec->housekeeping);
-	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", strerror(-err)) : 0;
+	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", diag_start_error(err)) : 0;
 }
 
 /* Its last readings, when nothing comes any more. */

@@ -283,7 +283,7 @@ int rotation_open(struct rotation *rotation, struct diag *reterr)
 		err = -pthread_create(&rotation->finisher.thread, NULL, run_finisher, rotation);
 		rotation->finisher.started = !err;
 	}
-	return err ? diag_set(reterr, err, "cannot start a thread: %s", strerror(-err)) : 0;
+	return err ? diag_set(reterr, err, "cannot start a thread: %s", diag_start_error(err)) : 0;
 }
 
 /* Sets the next mark and the next moment, as seen from the present file. */

@@ -133,7 +133,7 @@ int workload_fork(struct workload *workload, char *const argv[], enum workload_f
 	if (err) {
 		close(cork[1]);
 		close(failure[0]);
-		return diag_set(reterr, err, "fork: %s", strerror(-err));
+		return diag_set(reterr, err, "fork: %s", diag_start_error(err));
 	}
 	*workload = (struct workload){
 		.pid = pid,
