@@ -19,8 +19,9 @@ int diag_set(struct diag *reterr, int err, const char *format, ...)
 
 const char *diag_start_error(int err)
 {
-	return err == -EAGAIN ? "no more threads or processes may be started (ulimit -u, or pids.max of the container)"
-			      : strerror(-err);
+	return err == -EAGAIN
+		       ? "no more threads or processes may be started (ulimit -u, pids.max of the container, memory)"
+		       : strerror(-err);
 }
 
 void diag_prefix(struct diag *reterr, const char *format, ...)

@@ -236,7 +236,7 @@ static int run_table(struct report *report, struct diag *reterr)
 	reading->ctx = report;
 	reading->observe = report->options.threads ? observe : NULL;
 	int err = reading_run(reading, &report->options.samples, &report->options.input.machine, reterr);
-	if (!report->options.header.alone) {
+	if (!report->options.header.alone && reading->machine) {
 		int table_err = print_tables(report, err ? NULL : reterr);
 		err = err ? err : table_err;
 	}

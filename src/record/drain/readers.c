@@ -42,13 +42,13 @@ static int make(struct readers *readers, const struct readers_params *params)
 {
 	int err = reader_control_init(&readers->control);
 
-	readers->nr = params->layout ? params->layout->nr_threads : 1;
-	size_t room = params->set->plan->nr_rings + 1;
-	readers->readers = calloc(readers->nr, sizeof(*readers->readers));
+	size_t nr = params->layout ? params->layout->nr_threads : 1, room = params->set->plan->nr_rings + 1;
+	readers->readers = calloc(nr, sizeof(*readers->readers));
 	readers->streams = calloc(room, sizeof(struct stream *));
 	readers->rings = calloc(room, sizeof(*readers->rings));
 	if (!readers->readers || !readers->streams || !readers->rings)
 		return -ENOMEM;
+	readers->nr = nr;
 	assign(readers, params);
 	readers->control.readers = readers->readers;
 	readers->control.nr_readers = readers->nr;
@@ -165,7 +165,7 @@ void readers_switch_late(struct readers *readers)
 
 void readers_fini(struct readers *readers)
 {
-	if (!readers->readers)
+	if (!readers->readers && !readers->streams && !readers->rings)
 		return;
 	for (size_t i = 0; i < readers->nr; i++)
 		reader_fini(&readers->readers[i]);

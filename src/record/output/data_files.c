@@ -213,12 +213,10 @@ int data_files_open(const struct data_files_params *params, struct data_files *r
 	if (params->into)
 		files.nr = params->layout ? params->layout->nr_threads : 1;
 	int err = open_files(params, &files, reterr);
-	if (err) {
-		data_files_fini(&files);
-		return err;
-	}
+	if (!files.files || !files.which)
+		files.nr = 0;
 	*ret = files;
-	return 0;
+	return err;
 }
 
 size_t data_files_index(const struct data_files *files, const struct stream *stream)

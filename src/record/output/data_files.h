@@ -59,6 +59,10 @@ struct data_files_params {
 	bool regular;               /* the output can be read back */
 };
 
+/*
+ * When it fails, too, data_files_fini() is to be called, and before it the writer `into` closed: its stages may be
+ * among what was opened.
+ */
 int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr);
 
 /* The index of the file that the stream belongs to. */

@@ -39,14 +39,17 @@ int output_writer_open(const struct recording_writer *wanted, const struct outpu
 		ops = &writer_serial;
 	}
 	struct writer_params params = output_writer_params(ops, wanted, output);
-	int err = writer_open(ops, &params, ret);
+	struct writer *writer = NULL;
+	int err = writer_open(ops, &params, &writer);
 	if (err && ops->optional) {
 		if (wanted->ops)
 			log_note("writer %s cannot be used here (%s): using serial", ops->name, strerror(-err));
-		err = writer_open(&writer_serial, &params, ret);
+		err = writer_open(&writer_serial, &params, &writer);
 	}
 	if (!err && output->pool)
-		err = pipeline_open(output->pool, *ret, ret);
+		err = pipeline_open(output->pool, writer, &writer);
+	if (!err)
+		*ret = writer;
 	*ret_params = params;
 	return err ? diag_set(reterr, err, "%s: writer %s: %s", output->path, ops->name, strerror(-err)) : 0;
 }

@@ -1088,6 +1088,8 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 		err = prepare_housekeeping(rec);
 	if (!err)
 		err = housekeeping_start(&rec->housekeeping);
+	if (err)
+		readers_stop(&rec->readers);
 	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", diag_start_error(err)) : 0;
 }
 
@@ -1156,15 +1158,13 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	};
 
 	log_plan(rec);
-	int err = open_ledger(rec, reterr);
 	rec->cost = (struct recorder_cost){
 		.readers = &rec->readers,
 		.pool = rec->pool,
 		.housekeeping_cpu_ns = &rec->housekeeping.cpu_ns,
 		.start_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
 	};
-	if (!err)
-		err = start_events(rec, reterr);
+	int err = start_events(rec, reterr);
 	if (!err) {
 		steering_start(&rec->steering, rec->pool, &rec->readers.control);
 		err = supervise(&supervision, &result->signal, reterr);
@@ -1358,6 +1358,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		start_readers,
 		open_rotation,
 		start_watch,
+		open_ledger,
 	};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
