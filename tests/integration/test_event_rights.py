@@ -12,7 +12,7 @@ import tempfile
 
 import pytest
 
-from conftest import SYSCTL_LOCK, sanitized
+from conftest import SYSCTL_LOCK, needs_libpfm_without_sys, sanitized
 
 PARANOID = pathlib.Path('/proc/sys/kernel/perf_event_paranoid')
 ORDINARY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups']
@@ -233,6 +233,7 @@ def in_a_chroot(run, program, hide, *args, **keywords):
 
 
 def test_in_a_chroot_without_sys(need_root, program, run, tmp_path):
+    needs_libpfm_without_sys()
     hide = 'mount -t tmpfs none sys'
     done = in_a_chroot(run, program, hide, '-o', tmp_path / 'data', '-e', 'cpu-clock', '-g', '--', 'true')
     assert done.err.startswith('millrace: captured')

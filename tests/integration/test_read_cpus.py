@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from conftest import sanitized
+
 WORK = '{0}/syscalls -t 2 -n {1} >/dev/null; {0}/forkstorm -n 40 >/dev/null; ' \
        '{0}/syscalls -t 1 -n {1} >/dev/null; ls -lR /usr/share/doc | wc -l'
 
@@ -108,6 +110,8 @@ def test_the_same_report(run, reader, recordings, one_cpu, name, options):
 @pytest.mark.parametrize('name', ['compressed', 'chains'])
 def test_where_no_thread_can_be_started(need_root, run, program, recordings, name, command):
     """By an ordinary user, for whom the number of processes is limited."""
+    if sanitized():
+        pytest.skip('a sanitizer has threads of its own')
     os.chmod(recordings(name), 0o644)  # below a directory that is not for all
     user = ['setpriv', f'--reuid={100_000 + os.getpid()}', '--clear-groups']
     words = [*user, program, *command.split(), '-i', '/proc/self/fd/3']
