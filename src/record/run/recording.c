@@ -853,8 +853,6 @@ static int start_watch(struct recording *rec, struct diag *reterr)
 {
 	int err = object_watch_start(rec->watch);
 
-	if (err)
-		readers_stop(&rec->readers);
 	return err ? diag_set(reterr, err, "cannot watch for objects: %s", diag_start_error(err)) : 0;
 }
 
@@ -1069,10 +1067,7 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->resume = resume_housekeeping;
 	rotation->moment = note_moment;
 	rotation->ctx = rec;
-	int err = rotation_open(rotation, reterr);
-	if (err)
-		readers_stop(&rec->readers);
-	return err;
+	return rotation_open(rotation, reterr);
 }
 
 /* The ledger is open before the first event is enabled. */
@@ -1088,8 +1083,6 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 		err = prepare_housekeeping(rec);
 	if (!err)
 		err = housekeeping_start(&rec->housekeeping);
-	if (err)
-		readers_stop(&rec->readers);
 	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", diag_start_error(err)) : 0;
 }
 
@@ -1358,16 +1351,18 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		start_readers,
 		open_rotation,
 		start_watch,
-		open_ledger,
 	};
+	int err = 0;
 
-	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
-		int err = steps[i](rec, reterr);
-		if (err)
-			return err;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps) && !err; i++)
+		err = steps[i](rec, reterr);
+	if (!err) {
+		output_file_write_provisional_header(&rec->output, &rec->common);
+		err = open_ledger(rec, reterr);
 	}
-	output_file_write_provisional_header(&rec->output, &rec->common);
-	return 0;
+	if (err && rec->readers.nr) /* they use what is freed before them */
+		readers_stop(&rec->readers);
+	return err;
 }
 
 static uint64_t count_trimmed(const struct recording *rec)
