@@ -673,6 +673,29 @@ static void begin_with_tasks(struct loss_times *times, struct event_desc events[
 	assert_int_equal(times->nr_places, 2);
 }
 
+/* A ring of a CPU is shared by tasks: those of its index are not told apart. */
+static void rings_of_cpus_are_of_no_task(void **state)
+{
+	uint64_t ids[] = {100, 101, 102};
+	struct event_desc event = {
+		.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+		.ids = ids,
+		.nr_ids = 3};
+	struct loss_times times;
+
+	(void)state;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	TAKE(&times, RECORD_ID_INDEX, 3, 100, 0, 0, 7, 101, 1, 0, 8, 102, 2, 1, 7);
+	assert_int_equal(times.nr_places, 2);
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 250);
+	TAKE(&times, PERF_RECORD_LOST, 100, 6, 300, 100);
+	assert_int_equal(times.nr_gaps, 1);
+	assert_int_equal(times.gaps[0].cpu, 0);
+	assert_int_equal(times.gaps[0].tid, -1);
+	assert_int_equal(times.gaps[0].from_ns, 250);
+	loss_times_fini(&times);
+}
+
 /* What LOST records tell of one task is not taken for what another one has lost. */
 static void readings_of_tasks(void **state)
 {
@@ -863,6 +886,7 @@ int main(void)
 		cmocka_unit_test(readings_that_records_repeat),
 		cmocka_unit_test(rings_of_tasks),
 		cmocka_unit_test(readings_of_tasks),
+		cmocka_unit_test(rings_of_cpus_are_of_no_task),
 		cmocka_unit_test(pauses_and_throttling),
 	};
 
