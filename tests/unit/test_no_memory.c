@@ -198,6 +198,28 @@ static int find_losses(void)
 	return err;
 }
 
+/* A loss that the counters alone tell, of the one ring. */
+static int find_untold_loss(void)
+{
+	static uint64_t id = 100;
+	const struct event_desc event = {
+		.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME},
+		.ids = &id,
+		.nr_ids = 1};
+	struct ledger_entry reading = {
+		.cause = LEDGER_RING_FULL, .cpu = -1, .tid = -1, .from_ns = 30, .to_ns = 40, .count = 9};
+	const struct ledger ledger = {.counted = true, .entries = &reading, .nr_entries = 1};
+	struct loss_times times;
+
+	int err = loss_times_init(&times, &event, 1);
+	if (!err)
+		err = loss_times_end(&times, 50, &ledger);
+	if (!err)
+		assert_int_equal(times.nr_gaps, 1);
+	loss_times_fini(&times);
+	return err;
+}
+
 /* More runs than there is room for at first. */
 static int sort_records(void)
 {
@@ -499,6 +521,7 @@ static void test_each_allocation_fails(void **state)
 	(void)state;
 	fail_each("make_ledger", make_ledger, false);
 	fail_each("find_losses", find_losses, false);
+	fail_each("find_untold_loss", find_untold_loss, false);
 	fail_each("sort_records", sort_records, false);
 	fail_each("merge_records", merge_records, false);
 	fail_each("read_unaligned", read_unaligned, false);
