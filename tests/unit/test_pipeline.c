@@ -889,6 +889,12 @@ static void test_pressure_is_reported(void **state)
 		jobs[nr++] = batch_pool_take(pool, NULL);
 		jobs[nr++] = batch_pool_take(pool, NULL);
 		assert_int_equal(reported.nr_high, turn);
+		pool->flush_requested = true; /* the stages were asked to pass batches on, once while memory is short */
+		put(pool, jobs[--nr]);
+		assert_true(pool->flush_requested);
+		while (pool->nr_free < 5)
+			put(pool, jobs[--nr]);
+		assert_false(pool->flush_requested);
 		while (pool->nr_free < 7)
 			put(pool, jobs[--nr]);
 		assert_int_equal(reported.nr_low, turn - 1);
@@ -1073,6 +1079,7 @@ static unsigned keep_and_check(const struct batch_pool_params *params)
 	pipeline_add_stage(writer, &keeping.stage);
 	writer->complete_ns = 7;
 	feed(&load, writer);
+	assert_int_equal(writer->ops->store(writer), 0); /* workers do it */
 	assert_int_equal(writer_commit(writer, true), 0);
 	pipeline_run_stages(writer);
 	assert_int_equal(keeping.flushes, 1U << STAGE_ROUND | 1U << STAGE_MEMORY | 1U << STAGE_COMMIT);
@@ -1337,6 +1344,121 @@ static void test_a_wait_for_room_ends_with_room(void **state)
 	sem_destroy(&storing);
 }
 
+/* Where writes wait for the storage the drain stores nothing: a worker does. */
+static void test_writes_that_wait_are_for_workers(void **state)
+{
+	static uint8_t record[64];
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+
+	(void)state;
+	memcpy(record, &(struct perf_event_header){.type = PERF_RECORD_SAMPLE, .size = sizeof(record)}, 8);
+	assert_int_equal(
+		batch_pool_new(
+			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
+		0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		inner->waits = i % 2 == 0;
+		assert_int_equal(writer_queue(writer, &(struct span){record, sizeof(record)}, 1), 0);
+		assert_int_equal(writer_fix_position(writer), 0);
+		uint64_t ns = writer->ops->store(writer);
+		if (inner->waits)
+			assert_int_equal(ns, 0);
+		assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+		assert_int_equal(writer->stored, (i + 1) * sizeof(record));
+	}
+	assert_int_equal(writer_close(writer, NULL), 0);
+	batch_pool_free(pool);
+}
+
+/* A chunk is taken up to its last whole record that fits, also where a record wraps right behind its header. */
+static void test_records_that_wrap_behind_their_headers(void **state)
+{
+	enum { SIZE = 72, NR = 2 * EXTENT_BYTES / SIZE };
+	static uint8_t records[NR * SIZE];
+
+	(void)state;
+	for (size_t at = 0; at < sizeof(records); at += SIZE)
+		memcpy(records + at, &(struct perf_event_header){.type = PERF_RECORD_SAMPLE, .size = SIZE}, 8);
+	for (size_t wraps = 0; wraps <= 16; wraps += 8) {
+		const size_t first = 5 * SIZE + wraps;
+		const struct span spans[2] = {{records, first}, {records + first, sizeof(records) - first}};
+		struct writer *inner, *writer;
+		struct batch_pool *pool;
+		assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1,
+									    .no_index = true,
+									    .extent_bytes = EXTENT_BYTES},
+						&pool, NULL),
+				 0);
+		assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+		assert_int_equal(writer_take(writer, spans, 2), EXTENT_BYTES / SIZE * SIZE);
+		assert_int_equal(writer_close(writer, NULL), 0);
+		batch_pool_free(pool);
+	}
+}
+
+static int fail_when_allowed(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	(void)writer, (void)spans, (void)nr_spans;
+	sem_wait(&storing);
+	return -ENOSPC;
+}
+
+static void *allow_later(void *unused)
+{
+	(void)unused;
+	usleep(30000);
+	for (unsigned i = 0; i < 64; i++)
+		sem_post(&storing);
+	return NULL;
+}
+
+/* Memory is full and the output fails: who waits for room is told that, and no byte of what waited counts as queued. */
+static void test_a_wait_for_room_ends_with_an_error(void **state)
+{
+	enum { LONG = 64 * EXTENT_BYTES };
+	static const struct writer_ops ops = {
+		.name = "slow", .state_bytes = sizeof(struct writer), .queue = fail_when_allowed};
+	static uint8_t records[LONG];
+
+	(void)state;
+	for (size_t at = 0; at < sizeof(records); at += 64)
+		memcpy(records + at, &(struct perf_event_header){.type = PERF_RECORD_SAMPLE, .size = 64}, 8);
+	for (unsigned puts = 0; puts < 2; puts++) {
+		struct writer *inner, *writer;
+		struct batch_pool *pool;
+		pthread_t thread;
+		sem_init(&storing, 0, 0);
+		assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1,
+									    .no_index = true,
+									    .extent_bytes = EXTENT_BYTES,
+									    .budget_bytes = EXTENT_BYTES},
+						&pool, NULL),
+				 0);
+		assert_int_equal(writer_open(&ops, &(struct writer_params){.fd = -1}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+		while (puts && writer_queue(writer, &(struct span){records, EXTENT_BYTES}, 1) == 0)
+			;
+		assert_int_equal(pthread_create(&thread, NULL, allow_later, NULL), 0);
+		uint64_t before = writer->queued;
+		if (puts) {
+			assert_int_equal(writer_put(writer, records, 8), -ENOSPC);
+			assert_int_equal(writer->queued, before);
+		} else {
+			assert_int_equal(writer_queue(writer, &(struct span){records, LONG}, 1), -ENOSPC);
+			assert_in_range(writer->queued, EXTENT_BYTES, LONG - EXTENT_BYTES);
+		}
+		pthread_join(thread, NULL);
+		assert_int_equal(writer_close(writer, NULL), -ENOSPC);
+		batch_pool_free(pool);
+		sem_destroy(&storing);
+	}
+}
+
 /* A chunk of a ring is longer than the room, but little of it is left when its dumps are cut: memory holds what is. */
 static void test_memory_is_full_of_what_is_left_of_dumps(void **state)
 {
@@ -1478,19 +1600,24 @@ static void test_bytes_that_are_no_records(void **state)
 	uint8_t *bytes = malloc(BYTES);
 
 	(void)state;
-	for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
 		const struct batch_pool_params params = {
 			.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES};
-		const struct perf_event_header header = {.size = sizes[i / 2]};
+		const struct perf_event_header record = {.type = PERF_RECORD_SAMPLE, .size = 16},
+					       header = {.size = sizes[i / 3]};
+		const size_t before = i % 3 == 2 ? record.size : 0; /* a whole record stands in front of them */
 		struct writer *inner, *writer;
 		struct batch_pool *pool;
 		struct writer_end end;
 		FILE *file = tmpfile();
 		for (size_t at = 0; at < BYTES; at++)
 			bytes[at] = at % 8 < 6 ? (uint8_t)(at / 7) : 0;
-		memcpy(bytes, &header, sizeof(header));
-		size_t first = i % 2 ? 4 : 0; /* it wraps within its header */
-		const struct span spans[2] = {{bytes, first ? first : BYTES},
+		memcpy(bytes, &record, sizeof(record));
+		memcpy(bytes + before, &header, sizeof(header));
+		size_t first = i % 3 ? before + 4 : 0; /* it wraps within its header */
+		uint8_t *apart = malloc(first);        /* as the ring's other end: a sanitizer sees what is behind it */
+		memcpy(apart, bytes, first);
+		const struct span spans[2] = {{first ? apart : bytes, first ? first : BYTES},
 					      {bytes + first, first ? BYTES - first : 0}};
 		assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 		assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(file)}, &inner), 0);
@@ -1502,6 +1629,7 @@ static void test_bytes_that_are_no_records(void **state)
 		assert_int_equal(pread(fileno(file), stored, BYTES, 0), BYTES);
 		assert_memory_equal(stored, bytes, BYTES);
 		free(stored);
+		free(apart);
 		fclose(file);
 		batch_pool_free(pool);
 	}
@@ -1661,6 +1789,9 @@ int main(void)
 		cmocka_unit_test(test_a_requested_snapshot_does_not_age),
 		cmocka_unit_test(test_nothing_new_is_not_committed),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_room),
+		cmocka_unit_test(test_a_wait_for_room_ends_with_an_error),
+		cmocka_unit_test(test_writes_that_wait_are_for_workers),
+		cmocka_unit_test(test_records_that_wrap_behind_their_headers),
 		cmocka_unit_test(test_memory_is_full_of_what_is_left_of_dumps),
 		cmocka_unit_test(test_pressure_is_reported),
 		cmocka_unit_test(test_what_takes_long_is_given_up),
