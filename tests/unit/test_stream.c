@@ -326,6 +326,75 @@ static void test_storage_fails_when_room_is_made(void **state)
 	}
 }
 
+/* A writer that takes so many chunks, and fails then; or fails when it is asked for something else. */
+struct fragile {
+	struct writer writer;
+	unsigned nr_left;
+	bool commit_fails, complete_fails, end_fails;
+};
+
+static int fragile_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct fragile *fragile = (struct fragile *)writer;
+
+	if (!fragile->nr_left)
+		return -ENOSPC;
+	fragile->nr_left--;
+	writer->queued += span_total(spans, nr_spans);
+	writer->stored = writer->queued;
+	return 0;
+}
+
+static int fragile_commit(struct writer *writer, bool all)
+{
+	return !all && ((struct fragile *)writer)->commit_fails ? -EIO : 0;
+}
+
+static int fragile_complete(struct writer *writer, enum writer_wait wait)
+{
+	return wait == WRITER_NOW && ((struct fragile *)writer)->complete_fails ? -EDQUOT : 0;
+}
+
+static int fragile_fix_position(struct writer *writer)
+{
+	return ((struct fragile *)writer)->end_fails ? -EFBIG : 0;
+}
+
+static const struct writer_ops writer_fragile = {
+	.name = "fragile",
+	.state_bytes = sizeof(struct fragile),
+	.queue = fragile_queue,
+	.commit = fragile_commit,
+	.complete = fragile_complete,
+	.fix_position = fragile_fix_position,
+};
+
+/* What fails behind the last ring is the result of the pass, and its bytes are not told to readers of the file. */
+static void test_a_pass_fails_at_its_end(void **state)
+{
+	static const int errors[] = {-ENOSPC, -EIO, -EDQUOT, -EFBIG};
+	static struct fake fake;
+	struct ring ring;
+
+	(void)state;
+	for (size_t what = 0; what < sizeof(errors) / sizeof(errors[0]); what++) {
+		struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = what ? 0 : 1};
+		start(&fake, &ring, 0);
+		assert_int_equal(writer_open(&writer_fragile, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+		struct fragile *fragile = (struct fragile *)stream.writer;
+		fragile->nr_left = 1; /* not for the mark */
+		fragile->commit_fails = what == 1;
+		fragile->complete_fails = what == 2;
+		fragile->end_fails = what == 3;
+		produce(&fake, 0);
+		int64_t got = what == 3 ? stream_drain(&stream) : stream_pump(&stream, STREAM_COMMIT);
+		assert_int_equal(got, errors[what]);
+		assert_int_equal(atomic_load(&stream.stored), what == 3 ? 16 : 0);
+		assert_int_equal(fake.page.data_tail, 16); /* it was taken */
+		assert_int_equal(writer_close(stream.writer, NULL), got);
+	}
+}
+
 /* A stage: what it has waits for more, until it is told that nothing comes. */
 static int waiting_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
@@ -860,6 +929,7 @@ int main(void)
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_storage_fails_when_room_is_made),
+		cmocka_unit_test(test_a_pass_fails_at_its_end),
 		cmocka_unit_test(test_nothing_waits_for_the_end),
 		cmocka_unit_test(test_a_stall_is_relieved),
 		cmocka_unit_test(test_storing_is_a_part_of_the_threads_time),
