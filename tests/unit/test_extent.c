@@ -155,6 +155,62 @@ static void hard_bytes_fit_wherever_they_are(void **state)
 	check_pack(f, 3);
 }
 
+/* Words that hardly repeat: random ones, and among each eight of them one of a few. */
+static void fill_stacks(uint8_t *bytes, size_t len)
+{
+	fill_hard(bytes, len);
+	for (size_t at = 0; at + 8 <= len; at += 64)
+		memcpy(bytes + at, &(uint64_t){0x7f0000001000 + at / 64 * 7 % 50 * 8}, 8);
+}
+
+/* A few places of an extent tell whether its bytes are hard, and are packed in less time. Not of one that is short. */
+static void short_extents_are_not_probed(void **state)
+{
+	enum { PROBED = 64 << 10, BLOCK = 60 << 10 };
+	const struct extent_pack_params how = {.level = 3};
+	struct fixture *f = fixture_of(state);
+
+	fill_stacks(f->records, PROBED);
+	for (size_t bytes = PROBED - 8; bytes <= PROBED; bytes += 8) {
+		const struct span records = {f->records, bytes};
+		int64_t lens[2];
+		for (unsigned hard = 0; hard < 2; hard++) {
+			const struct zstd_pack_params params = {
+				.level = 3, .block_bytes = hard ? BLOCK : 0, .hard = hard};
+			lens[hard] = zstd_pack(f->zstd, &params, records, f->again, EXTENT_BYTES);
+			assert_true(lens[hard] > 0);
+		}
+		assert_int_not_equal(lens[0], lens[1]);
+		int64_t len = extent_pack(f->packer, &how, records, f->out, EXTENT_BYTES);
+		assert_in_range(len, 1, EXTENT_BYTES);
+		assert_int_equal(check_records(f, (size_t)len), lens[bytes == PROBED]);
+	}
+}
+
+/* At level 1 records that are short are packed by their repeats, where these are worth it. */
+static void short_records_are_packed_by_their_repeats(void **state)
+{
+	enum { SHORT = 2040, LONG = 2048 };
+	struct fixture *f = fixture_of(state);
+	const struct span records = {f->records, EXTENT_BYTES};
+
+	for (uint16_t size = SHORT; size <= LONG; size += LONG - SHORT) {
+		for (size_t at = 0; at < EXTENT_BYTES; at += 8)
+			memcpy(f->records + at, &(uint64_t){at % size ? at % size : at / size}, 8);
+		/* One that is short in any case stands in front of them. */
+		memcpy(f->records, &(struct perf_event_header){.type = 3, .size = 16}, 8);
+		for (size_t at = 16; at + size <= EXTENT_BYTES; at += size)
+			memcpy(f->records + at, &(struct perf_event_header){.type = 9, .size = size}, 8);
+		int64_t repeats = zstd_pack_repeats(f->zstd, records, f->again, 2 * EXTENT_BYTES);
+		if (repeats == -ENOTSUP)
+			skip(); /* a libzstd that cannot do it */
+		const struct zstd_pack_params plain = {.level = 1, .short_records = size == SHORT};
+		int64_t other = zstd_pack(f->zstd, &plain, records, f->again, 2 * EXTENT_BYTES);
+		assert_true(repeats > 0 && other > 0 && other != repeats);
+		assert_int_equal(check_pack(f, 1), size == SHORT ? repeats : other);
+	}
+}
+
 /* In the memory of the records themselves: what does not fit leaves them as they are. */
 static void records_stay_without_room(void **state)
 {
@@ -198,6 +254,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_are_as_short_as_without_records),
 		cmocka_unit_test(hard_bytes_fit_wherever_they_are),
+		cmocka_unit_test(short_extents_are_not_probed),
+		cmocka_unit_test(short_records_are_packed_by_their_repeats),
 		cmocka_unit_test(records_stay_without_room),
 		cmocka_unit_test(cancelled_packing_leaves_records),
 	};
