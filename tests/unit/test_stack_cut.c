@@ -438,6 +438,33 @@ static void test_a_chain_of_no_length(void **state)
 	assert_memory_equal(wrong.data, to, wrong.len);
 }
 
+/* A part of a word that is used: zeros fill it up, and every other byte stays. */
+static void test_a_part_of_a_word(void **state)
+{
+	enum { USED = 13, KEPT = 16, DUMP = 64 };
+	const uint64_t front[] = {dumping_id, UINT64_MAX, UINT64_MAX, PERF_SAMPLE_REGS_ABI_64,
+				  UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	AUTO_BUF struct buf whole = {0}, expected = {0};
+	uint64_t to[256];
+
+	(void)state;
+	put_sample(&whole, front, sizeof(front) / sizeof(front[0]));
+	buf_put(&expected, whole.data, whole.len);
+	put_words(&whole, &(uint64_t){DUMP}, 1);
+	put_words(&expected, &(uint64_t){KEPT}, 1);
+	for (size_t i = 0; i < DUMP; i++) {
+		buf_put(&whole, &(uint8_t){(uint8_t)(i + 1)}, 1);
+		if (i < KEPT)
+			buf_put(&expected, &(uint8_t){i < USED ? (uint8_t)(i + 1) : 0}, 1);
+	}
+	put_words(&whole, (uint64_t[]){USED, 77}, 2);
+	put_words(&expected, (uint64_t[]){USED, 77}, 2);
+	((struct perf_event_header *)(void *)whole.data)->size = (uint16_t)whole.len;
+	((struct perf_event_header *)(void *)expected.data)->size = (uint16_t)expected.len;
+	assert_int_equal(copy_of(&events[1], &whole, to), expected.len);
+	assert_memory_equal(to, expected.data, expected.len);
+}
+
 /* A damaged record stays as it is. */
 static void test_damaged_records_stay(void **state)
 {
@@ -475,6 +502,7 @@ int main(void)
 		cmocka_unit_test(test_no_registers_before_the_dump),
 		cmocka_unit_test(test_no_dump_is_no_dump),
 		cmocka_unit_test(test_a_chain_of_no_length),
+		cmocka_unit_test(test_a_part_of_a_word),
 		cmocka_unit_test(test_damaged_records_stay),
 	};
 	return cmocka_run_group_tests_name("stack cut", tests, NULL, NULL);
