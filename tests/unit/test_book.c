@@ -483,6 +483,38 @@ static void test_times_are_of_the_clock_of_samples(void **state)
 	ledger_fini(&cut);
 }
 
+/* The clocks have little in common but their pace: times are as far from the start in one as in the other. */
+static void test_times_between_clocks(void **state)
+{
+	enum { STEP_US = 20000, SLACK_NS = 1000000 };
+	uint64_t ns[3];
+
+	(void)state;
+	ledger_book_fini(&fake.book);
+	fake.event.attr.clockid = CLOCK_BOOTTIME;
+	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);
+	for (size_t i = 0; i < 3; i++) {
+		usleep(STEP_US);
+		lost(CPU_0, i + 1);
+		assert_int_equal(ledger_book_read(&fake.book), 0);
+		ns[i] = clock_ns(CLOCK_BOOTTIME); /* a moment later */
+	}
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	for (size_t i = 0; i < 3; i++) {
+		const uint64_t to_ns = fake.book.ledger.entries[i].to_ns;
+		assert_in_range(to_ns, (i ? ns[i - 1] : fake.book.ledger.started_ns) + STEP_US * 1000 - SLACK_NS,
+				ns[i] + SLACK_NS);
+	}
+	/* Where the clock was not known at the start no time is. */
+	ledger_book_fini(&fake.book);
+	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);
+	fake.book.start.perf_ns = 0;
+	lost(CPU_0, 9);
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, 1);
+	assert_int_equal(fake.book.ledger.entries[0].to_ns, 0);
+}
+
 /* Stacks that were cut short are entries by event and CPU, of the time since the last reading. */
 static void test_stacks_that_were_cut(void **state)
 {
@@ -715,6 +747,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_now_without_a_clock_of_ours, begin, end),
 		cmocka_unit_test_setup_teardown(test_rings_of_task_events_are_noted, begin, end),
 		cmocka_unit_test_setup_teardown(test_times_are_of_the_clock_of_samples, begin, end),
+		cmocka_unit_test_setup_teardown(test_times_between_clocks, begin, end),
 		cmocka_unit_test_setup_teardown(test_stacks_that_were_cut, begin, end),
 		cmocka_unit_test(test_coverage),
 		cmocka_unit_test(test_coverage_without_records),
