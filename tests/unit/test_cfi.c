@@ -270,6 +270,28 @@ static void test_what_is_not_understood_is_counted(void **state)
 	}
 }
 
+/* Letters that are not known end the augmentation, of which the rest is left out; data that break off are damage. */
+static void test_augmentations_that_break_off(void **state)
+{
+	enum { LENGTH_AT = 17, LETTERS_BYTES = 2 };
+	const struct form form = {.version = 1, .letters = "zRLq", .encoding = DW_EH_PE_udata8, .ra = RA};
+
+	(void)state;
+	for (uint8_t len = 0; len <= LETTERS_BYTES; len++) {
+		AUTO_BUF struct buf section = {0};
+		struct cfi_fde fde;
+		put_cie(&section, &form, CODE(DW_CFA_def_cfa, RSP, 8));
+		assert_int_equal(section.data[LENGTH_AT], LETTERS_BYTES);
+		section.data[LENGTH_AT] = len;
+		memset(section.data + LENGTH_AT + 1 + len, DW_CFA_nop, (size_t)(LETTERS_BYTES - len));
+		put_fde(&section, &form, 0, place, CODE(DW_CFA_nop));
+		struct cfi_reader *reader = reader_of(&section, &form);
+		assert_int_equal(cfi_next_fde(reader, &fde), len == LETTERS_BYTES);
+		assert_int_equal(reader->nr_skipped, len != LETTERS_BYTES);
+		free(reader);
+	}
+}
+
 /* A CIE is read up to a size that no compiler reaches. */
 static void test_long_cies(void **state)
 {
@@ -485,6 +507,7 @@ int main(void)
 		cmocka_unit_test(test_addresses_relative_to_their_place),
 		cmocka_unit_test(test_versions_and_sections),
 		cmocka_unit_test(test_what_is_not_understood_is_counted),
+		cmocka_unit_test(test_augmentations_that_break_off),
 		cmocka_unit_test(test_long_cies),
 		cmocka_unit_test(test_reading_of_cies_is_bounded),
 		cmocka_unit_test(test_rows),
