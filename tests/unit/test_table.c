@@ -374,6 +374,43 @@ static void test_long_expressions(void **state)
 	}
 }
 
+/* Rules have numbers of 16 bits. What has none is code of which nothing is known, and what had one keeps it. */
+static void test_as_many_rules_as_have_numbers(void **state)
+{
+	enum { NR = TABLE_MAX_RULES + 10, ENTRY_BYTES = 28 };
+	uint8_t *section = calloc(NR + 10, ENTRY_BYTES);
+	struct unwind_table *table;
+	struct fake_elf elf;
+
+	(void)state;
+	begin(&elf);
+	size_t at = elf.at - FAKE_ELF_EH_FRAME, cie = elf.cie - FAKE_ELF_EH_FRAME;
+	memcpy(section, elf.bytes + FAKE_ELF_EH_FRAME, at);
+	for (uint32_t i = 0; i < NR; i++, at += ENTRY_BYTES) {
+		/* length, CIE, start, bytes; no augmentation data, DW_CFA_def_cfa_offset of 4 bytes */
+		const uint32_t words[] = {ENTRY_BYTES - 4, (uint32_t)(at + 4 - cie),
+					  (uint32_t)(CODE + i - (FAKE_ELF_EH_FRAME + at + 8)), 1};
+		const uint8_t code[] = {
+			0, 0x0e, (uint8_t)(i | 0x80), (uint8_t)(i >> 7 | 0x80), (uint8_t)(i >> 14 | 0x80), 0};
+		memcpy(section + at, words, sizeof(words));
+		memcpy(section + at + sizeof(words), code, sizeof(code));
+	}
+	struct table_source source = source_of(&elf, NULL);
+	source.section.bytes = (struct span){section, at};
+	source.segments[0].bytes = NR;
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_int_equal(table_complete(table), -EBADMSG);
+	assert_int_equal(table->nr_rules, TABLE_MAX_RULES);
+	for (uint32_t i = 0; i < NR; i++) {
+		const struct unwind_rule *rule = table_find(table, CODE + i).rule;
+		assert_int_equal(rule->flags & RULE_NO_CFI, i < TABLE_MAX_RULES - 1 ? 0 : RULE_NO_CFI);
+		if (i < TABLE_MAX_RULES - 1)
+			assert_int_equal(rule->cfa_offset, i);
+	}
+	table_free(table);
+	free(section);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +422,7 @@ int main(void)
 		cmocka_unit_test(test_as_many_segments_as_can_be),
 		cmocka_unit_test(test_the_budget),
 		cmocka_unit_test(test_long_expressions),
+		cmocka_unit_test(test_as_many_rules_as_have_numbers),
 	};
 
 	return cmocka_run_group_tests_name("table", tests, NULL, NULL);
