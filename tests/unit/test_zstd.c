@@ -159,6 +159,33 @@ static void all_of_the_frame_is_within_reach(void **state)
 	free(out);
 }
 
+/* RFC 8878, 3.1.1.1: each form that the header of a frame can have. Where it is cut it is none. */
+static void headers_of_all_forms(void **state)
+{
+	static const size_t id_bytes[] = {0, 1, 2, 4}, size_bytes[] = {0, 2, 4, 8};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (unsigned descriptor = 0; descriptor < 256; descriptor++) {
+		uint8_t bytes[32] = {0x28, 0xb5, 0x2f, 0xfd, (uint8_t)descriptor};
+		bool single = descriptor & 32, reserved = descriptor & 8;
+		size_t size = size_bytes[descriptor >> 6] ? size_bytes[descriptor >> 6] : single;
+		size_t len = 4 + 1 + !single + id_bytes[descriptor & 3] + size;
+		uint64_t content = !size ? UINT64_MAX : size == 2 ? 256 : 0;
+		struct zstd_frame frame = {0};
+		assert_int_equal(zstd_frame_start((struct span){bytes, sizeof(bytes)}, &frame), !reserved);
+		if (reserved)
+			continue;
+		assert_int_equal(frame.header_bytes, len);
+		assert_true(frame.bytes == content);
+		assert_int_equal(frame.checksum_bytes, descriptor & 4 ? 4 : 0);
+		assert_false(zstd_frame_start((struct span){bytes, 4}, &frame));
+		bytes[0]++;
+		assert_false(zstd_frame_start((struct span){bytes, sizeof(bytes)}, &frame));
+	}
+}
+
 /* Records that repeat earlier ones are packed in the fast way where the library can do it, and are the same again. */
 static void repeats_are_packed(void **state)
 {
@@ -207,6 +234,7 @@ int main(void)
 		cmocka_unit_test(frames_follow_one_another),
 		cmocka_unit_test(frames_need_their_room),
 		cmocka_unit_test(all_of_the_frame_is_within_reach),
+		cmocka_unit_test(headers_of_all_forms),
 		cmocka_unit_test(repeats_are_packed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
