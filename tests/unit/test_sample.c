@@ -617,6 +617,18 @@ static void test_no_trailer_without_sample_id_all(void **state)
 	assert_int_equal(sample_time_distance(&attr), -1);
 }
 
+/* A field of the trailer stands behind the header, at the nearest right there, or nowhere. */
+static void test_fields_of_a_trailer(void **state)
+{
+	static const uint64_t record[] = {(uint64_t)16 << 48 | PERF_RECORD_COMM, 77};
+
+	(void)state;
+	assert_int_equal(sample_id_field(record, 8, 8), 8);
+	assert_int_equal(sample_id_field(record, 8, 16), -1);
+	assert_int_equal(sample_id_field(record, 8, 7), -1);
+	assert_int_equal(sample_id_field(record, 8, -1), -1); /* there is no such field */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -631,6 +643,7 @@ int main(void)
 		cmocka_unit_test(test_trailers),
 		cmocka_unit_test(test_trailers_before_old_bytes),
 		cmocka_unit_test(test_no_trailer_outside_of_its_record),
+		cmocka_unit_test(test_fields_of_a_trailer),
 		cmocka_unit_test(test_no_trailer_without_sample_id_all),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
