@@ -230,6 +230,33 @@ static void test_simple_frames(void **state)
 	assert_chain(process, UNWIND_FULL, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7));
 }
 
+/* A cache that has seen other code finds what one that has seen nothing does. */
+static void test_what_a_cache_knows(void **state)
+{
+	struct process *process = *state;
+	struct unwind_cache *used = process->cache;
+
+	for (size_t i = 0; i < NR_WORDS; i++)
+		process->words[i] = STACK + 8 * i;
+	process->regs[BP] = STACK + 8 * 8;
+	for (uint64_t code = FAKE_ELF_CODE_BYTES; code-- > 0;) /* more than it keeps */
+		unwind_at(process, code, NR_WORDS);
+	for (uint64_t code = 0; code < WIDE_OUTERMOST + 0x20; code++) {
+		uint64_t ips[NR_WORDS], cfas[NR_WORDS];
+		unwind_at(process, code, NR_WORDS);
+		const struct unwind_chain found = process->chain;
+		memcpy(ips, process->ips, sizeof(ips));
+		memcpy(cfas, process->cfas, sizeof(cfas));
+		process->cache = unwind_cache_new(process->tables);
+		assert_non_null(process->cache);
+		unwind_at(process, code, NR_WORDS);
+		assert_chain(process, found.end, ips, found.nr);
+		assert_memory_equal(process->cfas, cfas, found.nr * sizeof(cfas[0]));
+		unwind_cache_free(process->cache);
+		process->cache = used;
+	}
+}
+
 static void test_why_a_chain_ends(void **state)
 {
 	(void)state;
@@ -950,6 +977,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_simple_frames, start, end),
 		cmocka_unit_test(test_why_a_chain_ends),
+		cmocka_unit_test_setup_teardown(test_what_a_cache_knows, start, end),
 		cmocka_unit_test_setup_teardown(test_code_in_memory, start, end),
 		cmocka_unit_test_setup_teardown(test_rows_of_a_function, start, end),
 		cmocka_unit_test_setup_teardown(test_popped_registers, start, end),
