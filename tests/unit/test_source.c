@@ -241,6 +241,56 @@ static void test_records_that_claim_to_be_one(void **state)
 	}
 }
 
+/* Where the data end inside of a chunk, it says how much there should be. */
+static void test_a_chunk_that_is_cut(void **state)
+{
+	AUTO_BUF struct buf chunk = {0}, bytes = {0};
+	char words[100];
+
+	(void)state;
+	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	put_chunk(&chunk, RECORD_COMPRESSED2, SECOND_BYTES);
+	buf_put(&bytes, chunk.data, chunk.len);
+	struct source *source = open_range(&bytes, RECORD_BYTES + CHUNK_BYTES - 1, SOURCE_COMPLETE);
+	snprintf(words, sizeof(words), "takes %u bytes, the data ends after %u", CHUNK_BYTES, CHUNK_BYTES - 1);
+	expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	expect_end(source, -EBADMSG, words);
+}
+
+static ssize_t read_until_it_fails(void *ctx, void *to, size_t len)
+{
+	struct span *left = ctx;
+	size_t part = left->len < len ? left->len : len;
+
+	if (!part)
+		return -EIO;
+	memcpy(to, left->ptr, part);
+	*left = (struct span){(const uint8_t *)left->ptr + part, left->len - part};
+	return (ssize_t)part;
+}
+
+/* A pipe that cannot be read any more says why, wherever it was. */
+static void test_a_pipe_that_fails(void **state)
+{
+	enum { OUTSIDE = 1000, BEFORE = RECORD_BYTES + 16 };
+	static const volatile sig_atomic_t *const stop = NULL;
+	AUTO_BUF struct buf bytes = {0};
+
+	(void)state;
+	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	put_record(&bytes, RECORD_TRACING_DATA, 16, OUTSIDE);
+	memset(buf_extend(&bytes, OUTSIDE), 7, OUTSIDE);
+	for (size_t len = 0; len < bytes.len; len += len < BEFORE ? 4 : 100) {
+		struct span left = {bytes.data, len};
+		const struct session_stream stream = {.read = read_until_it_fails, .ctx = &left};
+		struct source *source;
+		assert_int_equal(source_open_stream(stream, &stop, &source), 0);
+		if (len >= RECORD_BYTES)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		expect_end(source, -EIO, "reading the pipe: Input/output error");
+	}
+}
+
 /* What claims to be more than 1 GiB is no chunk of one ring: such a record is what its header says. */
 static void test_claims_are_bounded(void **state)
 {
@@ -879,6 +929,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_cut),
 		cmocka_unit_test(test_what_stands_outside),
 		cmocka_unit_test(test_records_that_claim_to_be_one),
+		cmocka_unit_test(test_a_chunk_that_is_cut),
+		cmocka_unit_test(test_a_pipe_that_fails),
 		cmocka_unit_test(test_claims_are_bounded),
 		cmocka_unit_test(test_marks_around_records_that_claim_to_be_one),
 		cmocka_unit_test(test_records_of_any_size),
