@@ -193,6 +193,26 @@ static void test_code_of_linkers(void **state)
 	}
 }
 
+/* Code of linkers has the rule of a function that pushes nothing: of two that say the same one is kept. */
+static void test_rules_of_linkers_are_shared(void **state)
+{
+	struct unwind_table *table;
+	struct fake_elf elf;
+
+	(void)state;
+	begin(&elf);
+	put_function(&elf, 0x100, 0x10, 8);
+	put_function(&elf, 0x110, 0x10, 16);
+	struct table_source source = source_of(&elf, NULL);
+	source.nr_extras = 1;
+	source.extras[0] = (struct table_extra){CODE + 0x200, CODE + 0x210, EXTRA_PLT};
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_ptr_equal(table_find(table, CODE + 0x100).rule, table_find(table, CODE + 0x200).rule);
+	assert_ptr_equal(table_find(table, CODE + 0x110).rule, table_find(table, CODE + 0x20f).rule);
+	assert_int_equal(table->nr_rules, 3);
+	table_free(table);
+}
+
 /* As many parts as functions ask for; with the last of them the section is given back. */
 static void test_parts(void **state)
 {
@@ -417,6 +437,7 @@ int main(void)
 		cmocka_unit_test(test_functions_in_any_order),
 		cmocka_unit_test(test_functions_from_the_last_to_the_first),
 		cmocka_unit_test(test_code_of_linkers),
+		cmocka_unit_test(test_rules_of_linkers_are_shared),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_as_many_segments_as_can_be),
