@@ -331,7 +331,8 @@ def test_the_disk_of_the_spool_is_full(agent, server):
         agent.until(lambda found: found['dropped']['pieces'] >= 3, 'dropped pieces')
         found = agent.stop()
         assert found['waiting']['pieces'] and not found['delivered']['pieces']
-        assert 'the spool is full (--spool-size, or its disk): dropped ' in agent.err
+        assert 'the spool is full (--spool-size, or its disk): dropped ' in agent.err and \
+            ' of the oldest pieces (samples: ' in agent.err
     finally:
         subprocess.run(['umount', '-l', agent.state], check=True)
 
