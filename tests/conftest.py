@@ -268,6 +268,18 @@ def millrace(program, copied_symbols):
 
 
 @pytest.fixture
+def own_user(need_root):
+    """
+    (uid, directory) of a user that has no other processes: those of one user have one account of locked memory, and of
+    how many there may be.
+    """
+    uid = 100_000 + os.getpid()
+    with tempfile.TemporaryDirectory() as place:  # other users cannot enter pytest's own
+        os.chown(place, uid, uid)
+        yield uid, pathlib.Path(place)
+
+
+@pytest.fixture
 def spawn():
     """spawn(args, **Popen keywords) -> Popen of a session of its own, ended with all its children after the test."""
     started = []

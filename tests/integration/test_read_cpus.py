@@ -108,12 +108,12 @@ def test_the_same_report(run, reader, recordings, one_cpu, name, options):
 
 @pytest.mark.parametrize('command', ['report', 'script', 'export --format=folded -o -', 'flame -o -'])
 @pytest.mark.parametrize('name', ['compressed', 'chains'])
-def test_where_no_thread_can_be_started(need_root, run, program, recordings, name, command):
+def test_where_no_thread_can_be_started(own_user, run, program, recordings, name, command):
     """By an ordinary user, for whom the number of processes is limited."""
     if sanitized():
         pytest.skip('a sanitizer has threads of its own')
     os.chmod(recordings(name), 0o644)  # below a directory that is not for all
-    user = ['setpriv', f'--reuid={100_000 + os.getpid()}', '--clear-groups']
+    user = ['setpriv', f'--reuid={own_user[0]}', '--clear-groups']
     words = [*user, program, *command.split(), '-i', '/proc/self/fd/3']
     many, one = (run(['sh', '-c', 'exec 3<"$0"; exec "$@"', recordings(name), 'prlimit', f'--nproc={nr}', *words])
                  for nr in (1000, 1))

@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import subprocess
-import tempfile
 
 import pytest
 
@@ -43,17 +42,16 @@ def test_rings_are_large(usual, millrace, tmp_path):
 
 
 @pytest.mark.parametrize('locked, least', [(0, 256), (2 << 20, 512), (os.cpu_count() * 4 << 20, 4096)])
-def test_an_ordinary_user_has_what_may_be_locked(usual, locked, least):
-    """All of it from the start, in rings of one size. By a user of its own, as there is one account for each."""
+def test_an_ordinary_user_has_what_may_be_locked(usual, own_user, locked, least):
+    """All of it from the start, in rings of one size."""
     if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) < 0:
         pytest.skip('everybody may lock any memory')
-    uid, rights = 200_000 + os.getpid(), '+perfmon,+sys_admin,+sys_nice'  # to record everything, as root
-    with tempfile.TemporaryDirectory() as place:
-        os.chown(place, uid, uid)
-        done = subprocess.run(['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', f'--inh-caps={rights}',
-                               f'--ambient-caps={rights}', '--bounding-set=-ipc_lock', 'prlimit',
-                               f'--memlock={locked}:{locked}', MILLRACE, 'record', '-v', '-a', '-e', 'cpu-clock', '-o',
-                               f'{place}/p.data', '--', 'true'], stderr=subprocess.PIPE, text=True, check=True)
+    uid, place = own_user
+    rights = '+perfmon,+sys_admin,+sys_nice'  # to record everything, as root
+    done = subprocess.run(['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', f'--inh-caps={rights}',
+                           f'--ambient-caps={rights}', '--bounding-set=-ipc_lock', 'prlimit',
+                           f'--memlock={locked}:{locked}', MILLRACE, 'record', '-v', '-a', '-e', 'cpu-clock', '-o',
+                           place / 'p.data', '--', 'true'], stderr=subprocess.PIPE, text=True, check=True)
     ring, wakeup = sizes_of(done.stderr)
     allowed = os.cpu_count() * int(MLOCK_KB.read_text()) * 1024 + locked
     assert ring >= least and wakeup == (min(ring // 4, 1024) if ring + 4 > int(MLOCK_KB.read_text()) else ring // 2)
