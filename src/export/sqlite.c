@@ -23,6 +23,7 @@ enum table {
 	TABLE_OBJECTS,
 	TABLE_SYMBOLS,
 	TABLE_STACKS,
+	TABLE_COMMS,
 	TABLE_THREADS,
 	TABLE_CGROUPS,
 	TABLE_SOURCES,
@@ -35,10 +36,11 @@ enum table {
 };
 
 static const char *const table_names[NR_TABLES] = {
-	[TABLE_EVENTS] = "events",   [TABLE_OBJECTS] = "objects",       [TABLE_SYMBOLS] = "symbols",
-	[TABLE_STACKS] = "stacks",   [TABLE_THREADS] = "threads",       [TABLE_CGROUPS] = "cgroups",
-	[TABLE_SOURCES] = "sources", [TABLE_SAMPLES] = "sample_rows",   [TABLE_TASK_EVENTS] = "task_rows",
-	[TABLE_LOSSES] = "losses",   [TABLE_MAP_RANGES] = "map_ranges", [TABLE_MAPS] = "map_rows",
+	[TABLE_EVENTS] = "events",         [TABLE_OBJECTS] = "objects", [TABLE_SYMBOLS] = "symbols",
+	[TABLE_STACKS] = "stacks",         [TABLE_COMMS] = "comms",     [TABLE_THREADS] = "thread_rows",
+	[TABLE_CGROUPS] = "cgroups",       [TABLE_SOURCES] = "sources", [TABLE_SAMPLES] = "sample_rows",
+	[TABLE_TASK_EVENTS] = "task_rows", [TABLE_LOSSES] = "losses",   [TABLE_MAP_RANGES] = "map_ranges",
+	[TABLE_MAPS] = "map_rows",
 };
 
 /* What many samples have in common: a row of the table `sources`. */
@@ -48,11 +50,39 @@ struct source {
 	uint64_t period; /* of the first of them */
 };
 
+static bool same_source(const void *row, const void *wanted)
+{
+	const struct source *a = row, *b = wanted;
+
+	return a->thread == b->thread && a->event == b->event && a->cpu == b->cpu && a->cgroup == b->cgroup;
+}
+
 /* What many maps have in common: a row of the table `map_ranges`. */
 struct map_range {
 	int64_t bytes;
 	uint64_t offset;
+	uint64_t start; /* of a map without the bits of MAP_PAGES */
 	uint32_t object;
+};
+
+/* Bits of an address that are stored for each map, as pages: a number that takes 4 bytes. */
+enum { MAP_PAGE_BYTES = 4096 };
+#define MAP_PAGES (UINT64_C(0x7fffffff) * MAP_PAGE_BYTES)
+
+static bool same_range(const void *row, const void *wanted)
+{
+	const struct map_range *a = row, *b = wanted;
+
+	return a->bytes == b->bytes && a->offset == b->offset && a->start == b->start && a->object == b->object;
+}
+
+/* Rows to which many others refer, each once. */
+struct shared_rows {
+	struct hash_table by_key; /* number, by a hash */
+	void *rows;               /* heap; by number */
+	size_t row_bytes;
+	bool (*same)(const void *row, const void *wanted);
+	uint32_t nr, room;
 };
 
 /*
@@ -82,12 +112,11 @@ struct sqlite {
 	struct sqlite_pages pages;
 	struct page_table tables[NR_TABLES];
 	uint64_t nr_losses;
-	uint64_t *symbol_hashes;               /* heap; by number */
-	struct stack_row *stacks;              /* heap; by number */
-	struct source *sources;                /* heap; by number */
-	struct map_range *ranges;              /* heap; by number */
-	struct hash_table by_source, by_range; /* number, by a hash */
-	uint32_t symbols_room, stacks_room, sources_room, ranges_room, nr_stacks, nr_sources, nr_ranges;
+	uint64_t *symbol_hashes;            /* heap; by number */
+	struct stack_row *stacks;           /* heap; by number */
+	struct shared_rows sources, ranges; /* struct source, struct map_range */
+	struct text_table comms;
+	uint32_t symbols_room, stacks_room, nr_stacks;
 	struct time_ids sample_ids, task_ids, map_ids;
 };
 
@@ -96,8 +125,7 @@ static const char settings[] = "PRAGMA page_size = %d;" /* before anything is wr
 			       "PRAGMA temp_store = MEMORY;" /* the commands write no files but their output */
 			       "PRAGMA journal_mode = OFF;"
 			       "PRAGMA synchronous = OFF;"
-			       "PRAGMA user_version = 3;";
-enum { SMALL_PAGE_BYTES = 512, PAGE_BYTES = 4096, SMALL_RECORDING_BYTES = 1 << 20 };
+			       "PRAGMA user_version = 4;";
 
 static const char tables[] =
 	"BEGIN;"
@@ -109,20 +137,20 @@ static const char tables[] =
 	"CREATE TABLE stacks (id INTEGER PRIMARY KEY, outer INTEGER REFERENCES stacks, symbol INTEGER REFERENCES "
 	"symbols,"
 	" hash INTEGER);"
-	"CREATE TABLE threads (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, comm TEXT);"
+	/* What most rows do not need comes last in those that are many: it takes no room there. */
+	"CREATE TABLE comms (id INTEGER PRIMARY KEY, name TEXT);"
+	"CREATE TABLE thread_rows (id INTEGER PRIMARY KEY, pid INTEGER, comm INTEGER REFERENCES comms, tid INTEGER);"
 	"CREATE TABLE cgroups (id INTEGER PRIMARY KEY, path TEXT, unit TEXT, container TEXT, pod TEXT);"
-	"CREATE TABLE sources (id INTEGER PRIMARY KEY, cpu INTEGER, thread INTEGER REFERENCES threads,"
+	"CREATE TABLE sources (id INTEGER PRIMARY KEY, cpu INTEGER, thread INTEGER REFERENCES thread_rows,"
 	" event INTEGER REFERENCES events, period INTEGER, cgroup INTEGER REFERENCES cgroups);"
-	/* What most rows do not need comes last: it takes no room there. */
 	"CREATE TABLE sample_rows (id INTEGER PRIMARY KEY, source INTEGER REFERENCES sources,"
 	" stack INTEGER REFERENCES stacks, period INTEGER, time INTEGER);"
-	"CREATE TABLE task_rows (id INTEGER PRIMARY KEY, kind INTEGER, thread INTEGER REFERENCES threads,"
-	" time INTEGER);"
+	"CREATE TABLE task_rows (id INTEGER PRIMARY KEY, thread_and_kind INTEGER, time INTEGER);"
 	"CREATE TABLE losses (start INTEGER, end INTEGER, cpu INTEGER, records INTEGER, cause TEXT);"
 	"CREATE TABLE map_ranges (id INTEGER PRIMARY KEY, bytes INTEGER, offset INTEGER,"
-	" object INTEGER REFERENCES objects);"
+	" object INTEGER REFERENCES objects, start INTEGER);"
 	"CREATE TABLE map_rows (id INTEGER PRIMARY KEY, range INTEGER REFERENCES map_ranges, pid INTEGER,"
-	" start INTEGER, time INTEGER);"
+	" page INTEGER, time INTEGER);"
 	"COMMIT;";
 
 /* CROSS JOIN: by the rows of the first table, which are in the order of time. */
@@ -131,18 +159,21 @@ static const char samples_view[] =
 	" coalesce(r.period, c.period) AS period, r.stack, c.cgroup"
 	" FROM sample_rows r CROSS JOIN sources c ON c.id = r.source;";
 
-static const char task_events_view[] =
-	"CREATE VIEW task_events AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time,"
-	" CASE r.kind WHEN %d THEN 'fork' WHEN %d THEN 'exit' WHEN %d THEN 'comm' WHEN %d THEN 'exec' END AS kind,"
-	" r.thread, h.comm AS name FROM task_rows r CROSS JOIN threads h ON h.id = r.thread;";
+static const char task_events_view[] = "CREATE VIEW task_events AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time,"
+				       " CASE r.thread_and_kind & 3 WHEN %d THEN 'fork' WHEN %d THEN 'exit' WHEN %d "
+				       "THEN 'comm' WHEN %d THEN 'exec' END"
+				       " AS kind, h.id AS thread, h.comm AS name"
+				       " FROM task_rows r CROSS JOIN threads h ON h.id = r.thread_and_kind >> 2;";
 
-static const char maps_view[] =
-	"CREATE VIEW maps AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time, r.pid, r.start,"
-	" r.start + g.bytes AS end, g.offset, g.object"
-	" FROM map_rows r CROSS JOIN map_ranges g ON g.id = r.range;";
+static const char maps_view[] = "CREATE VIEW maps AS SELECT coalesce(r.time, r.id + %" PRId64
+				") AS time, r.pid, g.start + r.page * %d AS start,"
+				" g.start + r.page * %d + g.bytes AS end, g.offset, g.object"
+				" FROM map_rows r CROSS JOIN map_ranges g ON g.id = r.range;";
 
 static const char views[] =
 	"BEGIN;"
+	"CREATE VIEW threads AS SELECT r.id, r.pid, coalesce(r.tid, r.pid) AS tid,"
+	" (SELECT c.name FROM comms c WHERE c.id = r.comm) AS comm FROM thread_rows r;"
 	/* Samples by stack: few rows for all that is about code. */
 	"CREATE VIEW stack_totals AS SELECT event, stack, count(*) AS samples, sum(period) AS period"
 	" FROM samples GROUP BY event, stack;"
@@ -339,12 +370,19 @@ static int put_events(struct sqlite *sqlite)
 	return err;
 }
 
+/* Small ones for a small recording, of which most tables fill no page; 0 bytes: its size is not known. */
+static int page_bytes_for(uint64_t recording_bytes)
+{
+	enum { MIB = 1 << 20 };
+
+	return !recording_bytes || recording_bytes >= 8 * MIB ? 4096 : recording_bytes >= MIB ? 1024 : 512;
+}
+
 static int make_tables(struct sqlite *sqlite, struct diag *reterr)
 {
-	uint64_t bytes = sqlite->exporter.profile.bytes;
 	AUTO_BUF struct buf text = {0};
 
-	buf_printf(&text, settings, bytes && bytes < SMALL_RECORDING_BYTES ? SMALL_PAGE_BYTES : PAGE_BYTES);
+	buf_printf(&text, settings, page_bytes_for(sqlite->exporter.profile.bytes));
 	buf_put_text(&text, tables);
 	return text.failed ? -ENOMEM : run(sqlite, buf_text(&text), reterr);
 }
@@ -354,6 +392,8 @@ static int sqlite_open(struct exporter *exporter, struct diag *reterr)
 	struct sqlite *sqlite = sqlite_of(exporter);
 	sqlite3_int64 most_bytes = INT64_MAX; /* of what is in memory: by default 1 GiB */
 
+	sqlite->sources = (struct shared_rows){.row_bytes = sizeof(struct source), .same = same_source};
+	sqlite->ranges = (struct shared_rows){.row_bytes = sizeof(struct map_range), .same = same_range};
 	/*
 	 * The file is new and ours: no locks, which would end when the caller closes its descriptor of it. In memory it
 	 * is a file of SQLite's, too: ":memory:" has no pages that can be written.
@@ -446,17 +486,38 @@ static int put_stacks(struct sqlite *sqlite)
 	return err;
 }
 
+/* The number of the name of a thread; 0: it has none. */
+static int find_comm(struct sqlite *sqlite, const char *comm, uint32_t *ret)
+{
+	AUTO_BUF struct buf copy = {0};
+
+	*ret = 0;
+	if (!comm)
+		return 0;
+	int added = text_table_add(&sqlite->comms, comm, ret);
+	if (added < 0)
+		return added;
+	const struct page_value row[] = {{.type = PAGE_NULL}, text_value(comm, &copy)};
+	*ret += 1; /* ids begin with 1 */
+	return added ? put(sqlite, TABLE_COMMS, *ret, row, NR(row)) : 0;
+}
+
 static int sqlite_thread(struct exporter *exporter, uint32_t number, const struct export_thread *thread)
 {
-	AUTO_BUF struct buf comm = {0};
-	const struct page_value row[] = {
-		{.type = PAGE_NULL},
-		signed_value((int32_t)thread->pid),
-		signed_value((int32_t)thread->tid),
-		text_value(thread->comm, &comm),
-	};
+	struct sqlite *sqlite = sqlite_of(exporter);
+	uint32_t comm;
+	int err = find_comm(sqlite, thread->comm, &comm);
 
-	return put(sqlite_of(exporter), TABLE_THREADS, number, row, NR(row));
+	if (err)
+		return err;
+	const struct page_value none = {.type = PAGE_NULL};
+	const struct page_value row[] = {
+		none,
+		signed_value((int32_t)thread->pid),
+		reference_value(comm),
+		thread->tid == thread->pid ? none : signed_value((int32_t)thread->tid),
+	};
+	return put(sqlite, TABLE_THREADS, number, row, NR(row));
 }
 
 static int sqlite_cgroup(struct exporter *exporter, uint32_t number, const char *path)
@@ -474,37 +535,54 @@ static int sqlite_cgroup(struct exporter *exporter, uint32_t number, const char 
 	return err;
 }
 
-/* The number of its source, which is made when it is new. */
-static int find_source(struct sqlite *sqlite, const struct export_sample *sample, uint32_t *ret)
+/* The number of the row that is the same as `wanted`; 1: it is new; 0: it was there; -ENOMEM. */
+static int share_row(struct shared_rows *shared, uint64_t key, const void *wanted, uint32_t *ret)
 {
-	uint64_t key = hash_mix(hash_mix((uint64_t)sample->event << 32 | sample->thread, sample->cgroup),
-				(uint32_t)sample->cpu);
-
-	for (struct hash_slot *slot = hash_table_find(&sqlite->by_source, key); slot;
-	     slot = hash_table_next(&sqlite->by_source, slot)) {
-		const struct source *source = &sqlite->sources[slot->number];
+	for (struct hash_slot *slot = hash_table_find(&shared->by_key, key); slot;
+	     slot = hash_table_next(&shared->by_key, slot)) {
 		*ret = (uint32_t)slot->number;
-		if (source->thread == sample->thread && source->event == sample->event && source->cpu == sample->cpu &&
-		    source->cgroup == sample->cgroup)
+		if (shared->same((const char *)shared->rows + slot->number * shared->row_bytes, wanted))
 			return 0;
 	}
-	const struct page_value row[] = {
-		{.type = PAGE_NULL},           cpu_value(sample->cpu),
-		integer_value(sample->thread), integer_value(sample->event + 1),
-		integer_value(sample->period), reference_value(sample->cgroup),
-	};
-	*ret = sqlite->nr_sources + 1;
-	if (table_make_room((void **)&sqlite->sources, sizeof(*sqlite->sources), *ret, &sqlite->sources_room) ||
-	    hash_table_add_number(&sqlite->by_source, key, *ret))
+	*ret = shared->nr + 1;
+	if (table_make_room(&shared->rows, shared->row_bytes, *ret, &shared->room) ||
+	    hash_table_add_number(&shared->by_key, key, *ret))
 		return -ENOMEM;
-	sqlite->sources[*ret] = (struct source){
+	memcpy((char *)shared->rows + *ret * shared->row_bytes, wanted, shared->row_bytes);
+	shared->nr = *ret;
+	return 1;
+}
+
+static void shared_rows_fini(struct shared_rows *shared)
+{
+	hash_table_fini(&shared->by_key);
+	free(shared->rows);
+}
+
+/* The number of its source, which is made when it is new, and the period of that. */
+static int find_source(struct sqlite *sqlite, const struct export_sample *sample, uint32_t *ret, uint64_t *ret_period)
+{
+	const struct source wanted = {
 		.thread = sample->thread,
 		.event = sample->event,
 		.cgroup = sample->cgroup,
 		.cpu = sample->cpu,
 		.period = sample->period,
 	};
-	sqlite->nr_sources = *ret;
+	uint64_t key = hash_mix(hash_mix((uint64_t)sample->event << 32 | sample->thread, sample->cgroup),
+				(uint32_t)sample->cpu);
+	int added = share_row(&sqlite->sources, key, &wanted, ret);
+
+	if (added < 0)
+		return added;
+	*ret_period = ((const struct source *)sqlite->sources.rows)[*ret].period;
+	if (!added)
+		return 0;
+	const struct page_value row[] = {
+		{.type = PAGE_NULL},           cpu_value(sample->cpu),
+		integer_value(sample->thread), integer_value(sample->event + 1),
+		integer_value(sample->period), reference_value(sample->cgroup),
+	};
 	return put(sqlite, TABLE_SOURCES, *ret, row, NR(row));
 }
 
@@ -527,20 +605,20 @@ static uint64_t next_id(struct time_ids *ids, uint64_t time_ns, bool *ret_is_tim
 static int sqlite_sample(struct exporter *exporter, const struct export_sample *sample)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
+	uint64_t period;
 	uint32_t source;
 	bool is_time;
-	int err = find_source(sqlite, sample, &source);
+	int err = find_source(sqlite, sample, &source, &period);
 
 	if (err)
 		return err;
 	uint64_t id = next_id(&sqlite->sample_ids, sample->time_ns, &is_time);
-	bool is_period = sqlite->sources[source].period == sample->period;
 	const struct page_value none = {.type = PAGE_NULL};
 	const struct page_value row[] = {
 		none,
 		integer_value(source),
 		integer_value(sample->stack),
-		is_period ? none : integer_value(sample->period),
+		sample->period == period ? none : integer_value(sample->period),
 		is_time ? none : integer_value(sample->time_ns),
 	};
 	sqlite->stacks[sample->stack].sampled = true;
@@ -570,8 +648,7 @@ static int sqlite_marker(struct exporter *exporter, const struct export_marker *
 	const struct page_value none = {.type = PAGE_NULL};
 	const struct page_value row[] = {
 		none,
-		integer_value(marker->kind),
-		integer_value(marker->thread),
+		integer_value((uint64_t)marker->thread << 2 | marker->kind),
 		is_time ? none : integer_value(marker->from_ns),
 	};
 	return put(sqlite, TABLE_TASK_EVENTS, id, row, NR(row));
@@ -580,34 +657,28 @@ static int sqlite_marker(struct exporter *exporter, const struct export_marker *
 /* The number of the range, which is made when it is new. */
 static int find_range(struct sqlite *sqlite, const struct map_range *wanted, uint32_t *ret)
 {
-	uint64_t key = hash_mix(hash_mix((uint64_t)wanted->bytes, wanted->offset), wanted->object);
+	uint64_t key =
+		hash_mix(hash_mix(hash_mix((uint64_t)wanted->bytes, wanted->offset), wanted->object), wanted->start);
+	int added = share_row(&sqlite->ranges, key, wanted, ret);
 
-	for (struct hash_slot *slot = hash_table_find(&sqlite->by_range, key); slot;
-	     slot = hash_table_next(&sqlite->by_range, slot)) {
-		const struct map_range *range = &sqlite->ranges[slot->number];
-		*ret = (uint32_t)slot->number;
-		if (range->bytes == wanted->bytes && range->offset == wanted->offset && range->object == wanted->object)
-			return 0;
-	}
+	if (added <= 0)
+		return added;
 	const struct page_value row[] = {
-		{.type = PAGE_NULL},
-		integer_value((uint64_t)wanted->bytes),
-		integer_value(wanted->offset),
-		reference_value(wanted->object),
+		{.type = PAGE_NULL},           integer_value((uint64_t)wanted->bytes),
+		integer_value(wanted->offset), reference_value(wanted->object),
+		integer_value(wanted->start),
 	};
-	*ret = sqlite->nr_ranges + 1;
-	if (table_make_room((void **)&sqlite->ranges, sizeof(*sqlite->ranges), *ret, &sqlite->ranges_room) ||
-	    hash_table_add_number(&sqlite->by_range, key, *ret))
-		return -ENOMEM;
-	sqlite->ranges[*ret] = *wanted;
-	sqlite->nr_ranges = *ret;
 	return put(sqlite, TABLE_MAP_RANGES, *ret, row, NR(row));
 }
 
 static int sqlite_map(struct exporter *exporter, const struct export_map *map)
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
-	struct map_range wanted = {.offset = map->offset, .object = map->object};
+	struct map_range wanted = {
+		.offset = map->offset,
+		.start = map->start & ~MAP_PAGES,
+		.object = map->object,
+	};
 	uint32_t range;
 	bool is_time;
 
@@ -623,7 +694,7 @@ static int sqlite_map(struct exporter *exporter, const struct export_map *map)
 		none,
 		integer_value(range),
 		signed_value((int32_t)map->pid),
-		integer_value(map->start),
+		integer_value((map->start & MAP_PAGES) / MAP_PAGE_BYTES),
 		is_time ? none : integer_value(map->time_ns),
 	};
 	return put(sqlite, TABLE_MAPS, id, row, NR(row));
@@ -637,7 +708,7 @@ static int make_time_views(struct sqlite *sqlite, struct diag *reterr)
 	buf_printf(&text, samples_view, (int64_t)sqlite->sample_ids.origin_ns);
 	buf_printf(&text, task_events_view, (int64_t)sqlite->task_ids.origin_ns, EXPORT_FORK, EXPORT_EXIT, EXPORT_COMM,
 		   EXPORT_EXEC);
-	buf_printf(&text, maps_view, (int64_t)sqlite->map_ids.origin_ns);
+	buf_printf(&text, maps_view, (int64_t)sqlite->map_ids.origin_ns, MAP_PAGE_BYTES, MAP_PAGE_BYTES);
 	return text.failed ? -ENOMEM : run(sqlite, buf_text(&text), reterr);
 }
 
@@ -667,12 +738,11 @@ static void sqlite_free_(struct exporter *exporter)
 	for (unsigned i = 0; i < NR_TABLES; i++)
 		page_table_fini(&sqlite->tables[i]);
 	sqlite3_close(sqlite->sql.db);
-	hash_table_fini(&sqlite->by_source);
-	hash_table_fini(&sqlite->by_range);
+	shared_rows_fini(&sqlite->sources);
+	shared_rows_fini(&sqlite->ranges);
+	text_table_fini(&sqlite->comms);
 	free(sqlite->symbol_hashes);
 	free(sqlite->stacks);
-	free(sqlite->sources);
-	free(sqlite->ranges);
 }
 
 const struct export_format export_sqlite = {
