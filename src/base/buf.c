@@ -126,3 +126,50 @@ void *array_grown(void *array, size_t *room, size_t most, size_t element_bytes)
 		*room = wanted;
 	return grown;
 }
+
+struct text_stream {
+	struct buf buf;
+	char **ret_text;
+	size_t *ret_len;
+};
+
+static ssize_t text_stream_write(void *cookie, const char *bytes, size_t len)
+{
+	struct text_stream *stream = cookie;
+
+	buf_put(&stream->buf, bytes, len);
+	return stream->buf.failed ? 0 : (ssize_t)len;
+}
+
+static int text_stream_close(void *cookie)
+{
+	struct text_stream *stream = cookie;
+
+	buf_put_u8(&stream->buf, '\0');
+	bool failed = stream->buf.failed;
+	if (failed) {
+		buf_fini(&stream->buf);
+	} else {
+		*stream->ret_text = (char *)stream->buf.data;
+		*stream->ret_len = stream->buf.len - 1;
+	}
+	free(stream);
+	return failed ? EOF : 0;
+}
+
+FILE *text_stream_open(char **ret_text, size_t *ret_len)
+{
+	static const cookie_io_functions_t functions = {.write = text_stream_write, .close = text_stream_close};
+	struct text_stream *stream = calloc(1, sizeof(*stream));
+	FILE *file = stream ? fopencookie(stream, "w", functions) : NULL;
+
+	*ret_text = NULL;
+	*ret_len = 0;
+	if (!file) {
+		free(stream);
+		return NULL;
+	}
+	stream->ret_text = ret_text;
+	stream->ret_len = ret_len;
+	return file;
+}

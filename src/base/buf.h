@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/span.h"
 
@@ -50,6 +51,12 @@ void buf_align(struct buf *buf, size_t to); /* zero bytes until len is a multipl
 
 /* The text so far, NUL-terminated (the NUL is not counted in len). "" when nothing was put or memory ran out. */
 const char *buf_text(struct buf *buf);
+
+/*
+ * open_memstream(3), but for one difference: fclose(3) returns EOF when memory ran out, where glibc's returns 0, and
+ * the text has a gap. The text is on the heap, with a NUL, after fclose(3); NULL if that fails. NULL: out of memory.
+ */
+FILE *text_stream_open(char **ret_text, size_t *ret_len);
 
 static inline struct span buf_span(const struct buf *buf)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* array_room(): arrays on the heap that grow at the end. */
+/* array_room(): arrays on the heap that grow at the end; and text_stream_open(): texts that do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,6 +31,29 @@ static void test_elements_stay_when_the_array_grows(void **state)
 		assert_int_equal(numbers[nr], nr * 3);
 	assert_int_equal(room, 1024);
 	free(numbers);
+}
+
+static void test_a_stream_makes_one_text(void **state)
+{
+	char *text;
+	size_t len;
+	FILE *to = text_stream_open(&text, &len);
+
+	(void)state;
+	for (int i = 0; i < 10000; i++)
+		assert_int_equal(fprintf(to, "%05d\n", i), 6);
+	fwrite("\0", 1, 1, to);
+	assert_int_equal(fclose(to), 0);
+	assert_int_equal(len, 60001);
+	assert_memory_equal(text, "00000\n00001\n", 12);
+	assert_string_equal(text + 59994, "09999\n");
+	assert_int_equal(text[60001], '\0');
+	free(text);
+	to = text_stream_open(&text, &len);
+	assert_int_equal(fclose(to), 0);
+	assert_int_equal(len, 0);
+	assert_string_equal(text, "");
+	free(text);
 }
 
 static void test_an_array_with_room_does_not_move(void **state)
@@ -96,6 +119,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_elements_stay_when_the_array_grows),
+		cmocka_unit_test(test_a_stream_makes_one_text),
 		cmocka_unit_test(test_an_array_with_room_does_not_move),
 		cmocka_unit_test(test_no_more_than_the_limit),
 		cmocka_unit_test(test_room_of_a_small_type_does_not_wrap),

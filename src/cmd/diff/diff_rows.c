@@ -28,7 +28,7 @@ static char *place_text(const struct hist_place *place, const struct diff_option
 {
 	char *text = NULL;
 	size_t len;
-	FILE *to = open_memstream(&text, &len);
+	FILE *to = text_stream_open(&text, &len);
 
 	if (!to)
 		return NULL;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/escape.h"
 #include "cmd/diff/diff.h"
 #include "cmd/text/place_text.h"
@@ -118,7 +119,7 @@ static char *key_text(const struct table *table, enum hist_column key, const str
 {
 	char separator = table->options->separator, *text = NULL;
 	size_t len;
-	FILE *to = open_memstream(&text, &len);
+	FILE *to = text_stream_open(&text, &len);
 
 	if (!to)
 		return NULL;

@@ -558,7 +558,7 @@ int page_write(const struct page *page, const char *path, struct diag *reterr)
 	struct result_file file;
 	char *text = NULL;
 	size_t len;
-	FILE *to = open_memstream(&text, &len);
+	FILE *to = text_stream_open(&text, &len);
 	int err = to ? page_print(page, to) : -ENOMEM;
 
 	if (to && fclose(to) && !err)

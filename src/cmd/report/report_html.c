@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "cmd/input/loss_data.h"
@@ -35,7 +36,7 @@ static char *text_of(struct html *html, int (*print)(struct html *html, FILE *to
 {
 	char *text = NULL;
 	size_t len;
-	FILE *to = open_memstream(&text, &len);
+	FILE *to = text_stream_open(&text, &len);
 
 	*err = to ? print(html, to, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
 	if (to && fclose(to) && !*err)

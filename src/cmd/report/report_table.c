@@ -296,7 +296,7 @@ static int table_print_key(const struct table *table, enum hist_column key, cons
 
 	if (!table->options->separator)
 		return place_text_print(table->to, key, &entry->place, style);
-	FILE *to = open_memstream(&text, &len);
+	FILE *to = text_stream_open(&text, &len);
 	if (!to)
 		return -1;
 	int taken = place_text_print(to, key, &entry->place, style);
@@ -529,7 +529,7 @@ static int print_tree_key(const struct table *table, enum hist_column key, const
 	AUTO_FREE char *text = NULL;
 	size_t len = 0;
 
-	into.to = open_memstream(&text, &len);
+	into.to = text_stream_open(&text, &len);
 	if (!into.to)
 		return -ENOMEM;
 	int taken = table_print_key(&into, key, entry);

@@ -377,7 +377,7 @@ static void put_header(void *ctx, struct buf *out)
 	const struct report_options *options = view->options;
 	char *text = NULL;
 	size_t len;
-	FILE *to = open_memstream(&text, &len);
+	FILE *to = text_stream_open(&text, &len);
 
 	if (!to)
 		return;

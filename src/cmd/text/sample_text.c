@@ -527,7 +527,7 @@ static int print_meaning(const struct session_record *record, struct output *out
 {
 	char *meaning = NULL;
 	size_t len = 0;
-	FILE *to = open_memstream(&meaning, &len);
+	FILE *to = text_stream_open(&meaning, &len);
 
 	if (!to)
 		return -ENOMEM;

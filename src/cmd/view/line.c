@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyze/symbols/dso.h"
+#include "base/buf.h"
 #include "base/escape.h"
 #include "cmd/text/place_text.h"
 #include "cmd/view/screen.h"
@@ -82,7 +83,7 @@ static char *key_text(const struct model *model, enum hist_column key, const str
 {
 	char *text = NULL;
 	size_t len;
-	FILE *to = open_memstream(&text, &len);
+	FILE *to = text_stream_open(&text, &len);
 
 	if (!to)
 		return NULL;
