@@ -2,7 +2,8 @@
 /*
  * log: lines on stderr for the person who started the program. Never called on the drain path.
  *
- * The level is the only mutable global of the program: set once, by the command, before threads start.
+ * The level is one of the two mutable globals of the program (sysinfo/heap.h has the other): set once, by the command,
+ * before threads start.
  */
 #pragma once
 

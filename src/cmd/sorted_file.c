@@ -133,6 +133,7 @@ int sorted_file_check_path(const char *command, const char *output, char *const 
 	}
 	if (asprintf(&old, "%s.old", output) < 0) {
 		old = NULL;
+		log_error("out of memory");
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < nr_inputs; i++) {

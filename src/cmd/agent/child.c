@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
+#include "sysinfo/heap.h"
 
 static void __attribute__((noreturn)) run_child(int message_fd, pid_t parent, int (*run)(void *ctx), void *ctx)
 {
@@ -20,6 +21,7 @@ static void __attribute__((noreturn)) run_child(int message_fd, pid_t parent, in
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);
+	heap_forget_failures();
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);

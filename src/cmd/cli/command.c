@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "sysinfo/heap.h"
 
 const struct command *const commands[] = {
 	&command_record,  &command_report,   &command_top,    &command_script,
@@ -92,6 +93,14 @@ int command_unknown(const char *name)
 	else
 		log_error("unknown %s %s; 'millrace --help' lists what there is", what, name);
 	return COMMAND_USAGE;
+}
+
+int command_check_memory(const char *name)
+{
+	if (!heap_has_failed() || strcmp(name, "record") == 0 || strcmp(name, "agent") == 0)
+		return 0;
+	log_error("out of memory: what was printed or written may be incomplete");
+	return COMMAND_NO_MEMORY;
 }
 
 void command_print_help(FILE *to)

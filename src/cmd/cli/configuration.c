@@ -321,6 +321,10 @@ static enum option_result read_file(struct reading *reading, void *values)
 	else if (!find_usual(&path))
 		return OPTION_OK;
 	reading->path = buf_text(&path);
+	if (path.failed) {
+		log_error("out of memory");
+		return OPTION_BAD;
+	}
 	int err = fd_slurp(reading->path, FILE_MAX_BYTES, &text);
 	if (err) {
 		log_error("configuration file %s: %s", reading->path, strerror(-err));
