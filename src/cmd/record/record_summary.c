@@ -262,7 +262,9 @@ void record_summary_print(const struct recording_result *result)
 	if (result->losses_counted && result->lost_task_events)
 		buf_printf(&line, "; lost %llu task events (mmap, comm, fork, exit)",
 			   (unsigned long long)result->lost_task_events);
-	log_note("%s", buf_text(&line));
+	buf_text(&line);
+	log_note("%s", line.failed ? "out of memory for the summary: millrace report --loss prints what was lost"
+				   : (const char *)line.data);
 	print_losses(result);
 	print_steering(result);
 	print_freezes(result);

@@ -1241,8 +1241,11 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 
 	/* Out of memory: then it is not told. */
 	(void)!ledger_set_cost(&rec->book.ledger, "end cpu ns", closed.end_cpu_ns);
-	free(result->output);
-	result->output = name_output(rec);
+	char *name = name_output(rec);
+	if (name) { /* or the name stays that with which it began */
+		free(result->output);
+		result->output = name;
+	}
 	end_status_stop(&rec->end_status);
 	end_compression(rec, result);
 	result->overwrite = overwrite_counters(rec->overwrite);
@@ -1431,7 +1434,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 
 	if (!err) {
 		result.output = strdup(rec.output.dest.path);
-		err = run_events(&rec, &result, reterr);
+		err = result.output ? run_events(&rec, &result, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
 		err = finish(&rec, &result, err, reterr);
 	}
 	workload_end(&rec.workload, rec.signal_fd);
