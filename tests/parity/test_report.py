@@ -232,7 +232,8 @@ def equal_rows(programs, tmp_path_factory):
     """
     Samples whose rows have equal shares: in functions of two objects, between functions, in files that are gone and
     nowhere. A period of 4 is that of one sample, of two or of four. Each place is sampled once, no address is in two
-    objects, nor are any in both halves: else perf may print a row twice.
+    objects, nor are any in both halves: else perf may print a row twice. The tasks have numbers that the kernel gives
+    to none (PID_MAX_LIMIT): perf looks for files in the mount namespace of a task that is there.
     """
     base = tmp_path_factory.mktemp('equal')
     (base / 'other').write_bytes((programs / 'spin').read_bytes())
@@ -245,11 +246,12 @@ def equal_rows(programs, tmp_path_factory):
     places += [start + nr + offset for nr, start in enumerate(starts) for offset in range(0x10, 0x80, 0x10)]
     places += range(0x7000, 0x7400, 64)
     records, samples = b'', []
-    for tid in 70, 71:
+    tids = [(1 << 22) + 70, (1 << 22) + 71]
+    for tid in tids:
         records += comm_record(tid, 'python3')
         records += b''.join(map_record(tid, start, path) for start, path in zip(starts, paths))
     for place in dice.sample(places, len(places)):
-        tid, nr = dice.choice([70, 71]), dice.choice([1, 2, 4])
+        tid, nr = dice.choice(tids), dice.choice([1, 2, 4])
         samples += [perf_file.sample(2, place, tid << 32 | tid, 4 // nr)] * nr
     attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 1 << 8)
     path = base / 'perf.data'
