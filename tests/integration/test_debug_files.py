@@ -224,8 +224,12 @@ def test_huge_section(millrace, program, stripped, tmp_path):
 
 
 def test_hints(millrace, program, stripped, data, tmp_path):
-    text = json.loads(millrace('report', '-i', data, '--json').out)['hints']
-    assert len(text) == 1 and text[0]['percent'] > 50 and 'is stripped' in text[0]['text']
+    shown = json.loads(millrace('report', '-i', data, '-s', 'dso,sym', '--json').out)
+    entries = shown['events'][0]['entries']
+    without = sum(entry['period'] for entry in entries if entry['dso'].endswith('/hot') and not entry['sym'])
+    (hint,) = shown['hints']
+    assert without > 0 and 'is stripped' in hint['text']
+    assert hint['percent'] == pytest.approx(100 * without / sum(entry['period'] for entry in entries), abs=0.01)
     assert millrace('report', '-i', data, '-q').err == ''
     both = run_command(['sh', '-c', '"$@" 2>&1', 'sh', program, 'report', '-i', data]).out
     assert both.rstrip().splitlines()[-1].startswith('millrace: '), 'it comes behind the report'
