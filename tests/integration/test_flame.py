@@ -715,7 +715,7 @@ def test_report_page_errors(data, millrace, tmp_path):
 def waits_data(need_root, need_tracefs, millrace, programs, tmp_path_factory):
     path = tmp_path_factory.mktemp('waits') / 'perf.data'
     millrace('record', '-e', 'cpu-clock', '-F', '999', '--off-cpu', '--off-cpu-wakers', '-g', '-o', path,
-             '--', programs / 'waits', 'lock', '3', '900')
+             '--', programs / 'waits', 'lock', '3', '1800')
     return path
 
 
