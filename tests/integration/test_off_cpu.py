@@ -456,8 +456,9 @@ def test_overwritten_rings(record, options):
     The waits of the time of which the rings of all CPUs still hold everything, and no others.
 
     The kernel counts the whole switch to a thread, with the sample of the one before, as its time on the CPU: that is
-    35 us a wait, or twice as much beside other load, and then too much to compare times. So one recording of four has
-    times as near as that, while waits and their order are right in each.
+    35 us a wait, or twice as much beside other load, and then too much to compare times. Nor does a thread's time have
+    what a hypervisor takes from it between two waits. So one recording of four has times as near as that, while waits
+    and their order are right in each.
     """
     for _ in range(4):
         threads, waits = record('futex', 2, '--overwrite', '-m', '1M', '--off-cpu=0', *options, milliseconds=200)
@@ -466,7 +467,6 @@ def test_overwritten_rings(record, options):
         for thread, of in mine.items():
             between_them = [after.left_ns - before.end_ns for before, after in zip(of, of[1:])]
             assert not any(wait.flags & UNKNOWN for wait in of) and all(ns >= 0 for ns in between_them)
-            assert sum(between_them) <= thread.cpu_ns + 100000 + len(of) * WAIT_NS
             assert len(of) <= thread.nr_switches + 2
             if not options:  # they hold all of it
                 assert len(of) >= thread.nr_switches - 2
@@ -478,7 +478,9 @@ def test_overwritten_rings(record, options):
 def times_are_near(thread, waits, whole):
     """Of a recording that may not have the whole time of the thread."""
     off = time_off(thread, waits)
-    return (off <= thread.wall_ns - thread.cpu_ns + 100000 + len(waits) * WAIT_NS and
+    between_them = sum(after.left_ns - before.end_ns for before, after in zip(waits, waits[1:]))
+    return (between_them <= thread.cpu_ns + 100000 + len(waits) * WAIT_NS and
+            off <= thread.wall_ns - thread.cpu_ns + 100000 + len(waits) * WAIT_NS and
             (not whole or near(off, thread.wall_ns - thread.cpu_ns, len(waits))))
 
 
