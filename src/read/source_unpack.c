@@ -155,10 +155,9 @@ static void stop_jobs(struct source_unpack *unpack)
 		return;
 	}
 	for (size_t i = 0; i < unpack->nr; i++) {
-		struct item *item = &unpack->items[(unpack->first + i) % QUEUE_ITEMS];
-		bool given = item->job && !(unpack->gathering && i == unpack->nr - 1);
-		if (given)
-			unpack_pool_wait(unpack->workers, item->job);
+		struct unpack_job *job = unpack->items[(unpack->first + i) % QUEUE_ITEMS].job;
+		if (job && job->whole) /* else it was not submitted */
+			unpack_pool_wait(unpack->workers, job);
 	}
 }
 

@@ -76,6 +76,16 @@ static void expect_record(struct source *source, uint32_t type, size_t size, uin
 	assert_int_equal(record.outside.len, 0);
 }
 
+static void expect_gap(struct source *source, const char *words)
+{
+	struct source_record record;
+	struct diag why = {""};
+
+	assert_int_equal(source_next(source, &record, &why), SOURCE_GAP);
+	if (!strstr(why.text, words))
+		fail_msg("%s", why.text);
+}
+
 static void expect_end(struct source *source, int result, const char *words)
 {
 	struct source_record record;
@@ -766,6 +776,139 @@ static void put_extent(struct buf *out, struct extent_packer *packer, struct spa
 	out->len = before + (size_t)len;
 }
 
+/* Ahead of what is given some extents are decompressed, and no more; otherwise only what is needed is read. */
+static void test_how_far_it_reads_ahead(void **state)
+{
+	enum { NR = 200, RECORDS = 10 };
+	const size_t nr_threads = unpack_pool_useful_size();
+	const uint64_t most = nr_threads ? 2 * (nr_threads + 1) : 1;
+	AUTO_BUF struct buf bytes = {0};
+	struct extent_packer *packer;
+
+	(void)state;
+	if (!zstd_available() || most > NR / 2)
+		skip();
+	assert_int_equal(extent_packer_new(&packer), 0);
+	for (uint64_t i = 0; i < NR; i++) {
+		AUTO_BUF struct buf records = {0};
+		for (size_t k = 0; k < RECORDS; k++)
+			put_record(&records, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+		put_extent(&bytes, packer, buf_span(&records));
+		if (!i)
+			put_record(&bytes, PERF_RECORD_COMM, RECORD_BYTES, NR);
+	}
+	extent_packer_free(packer);
+	for (unsigned ahead = 0; ahead < 2; ahead++) {
+		struct source *source;
+		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), ahead, &source), 0);
+		for (size_t k = 0; k < RECORDS; k++)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
+		assert_int_equal(source->nr_compressed[0], ahead ? most : 1);
+		expect_record(source, PERF_RECORD_COMM, RECORD_BYTES, NR);
+		assert_int_equal(source->nr_compressed[0], ahead && nr_threads ? most + 1 : 1);
+		source_close(source);
+	}
+}
+
+static void put_compressed(struct buf *out, struct span frame)
+{
+	enum { PAYLOAD_BYTES = 1 << 15 };
+
+	for (size_t at = 0, part; at < frame.len; at += part) {
+		part = frame.len - at < PAYLOAD_BYTES ? frame.len - at : PAYLOAD_BYTES;
+		const struct perf_event_header header = {.type = RECORD_COMPRESSED,
+							 .size = (uint16_t)(sizeof(header) + part)};
+		buf_put(out, &header, sizeof(header));
+		buf_put(out, (const char *)frame.ptr + at, part);
+	}
+}
+
+/* One that is closed while an extent is not yet whole, and the queue full: its threads wait for none that never came.
+ */
+static void test_closed_within_an_extent(void **state)
+{
+	enum { NR_PLAIN = 60, QUARTER = 1 << 15 }; /* as many as fit into its queue, but for two extents */
+	AUTO_BUF struct buf small = {0}, bytes = {0}, frame = {0};
+	struct extent_packer *packer;
+	struct unpack_pool *pool;
+	struct source *source;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	put_record(&small, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
+	assert_int_equal(extent_packer_new(&packer), 0);
+	put_extent(&bytes, packer, buf_span(&small));
+	extent_packer_free(packer);
+	for (uint64_t i = 1; i <= NR_PLAIN; i++)
+		put_record(&bytes, PERF_RECORD_COMM, RECORD_BYTES, i);
+	/* A frame of zstd, RFC 8878: one segment, which says its length in four bytes, in blocks of bytes as they are.
+	 */
+	buf_put(&frame, (const uint8_t[]){0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 4 * QUARTER >> 16, 0}, 9);
+	for (unsigned i = 0; i < 4; i++) {
+		buf_put(&frame, (const uint8_t[]){i == 3, 0, QUARTER >> 13}, 3);
+		memset(buf_extend(&frame, QUARTER), 0, QUARTER);
+	}
+	put_compressed(&bytes, buf_span(&frame));
+	for (size_t nr_threads = 0; nr_threads < 2; nr_threads++) {
+		assert_int_equal(unpack_pool_new(nr_threads, &pool), 0);
+		assert_int_equal(
+			source_open_unpack_beside(open_range(&bytes, bytes.len, SOURCE_COMPLETE), pool, 1, &source), 0);
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
+		assert_int_equal(source->nr_compressed[0], unpack_pool_useful_size() ? 2 : 1);
+		source_close(source);
+		unpack_pool_free(pool);
+	}
+}
+
+/* A frame of so many bytes, the two records of which it holds in blocks of one byte and of none. */
+static void put_long_frame(struct buf *out, size_t len)
+{
+	enum { HEADER_BYTES = 6, BYTES = 2 * RECORD_BYTES, EMPTY_BYTES = 3, ONE_BYTES = 4 };
+	AUTO_BUF struct buf records = {0}, frame = {0};
+	size_t nr_ones = BYTES - 1;
+
+	for (uint64_t i = 0; i < 2; i++)
+		put_record(&records, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+	const size_t nr_empty = (len - HEADER_BYTES - nr_ones * ONE_BYTES) / EMPTY_BYTES;
+	assert_int_equal(HEADER_BYTES + nr_ones * ONE_BYTES + nr_empty * EMPTY_BYTES, len);
+	buf_put(&frame, (const uint8_t[]){0x28, 0xb5, 0x2f, 0xfd, 0x20, BYTES}, HEADER_BYTES);
+	for (size_t i = 0; i < nr_ones; i++) {
+		buf_put(&frame, (const uint8_t[]){1 << 3, 0, 0}, EMPTY_BYTES);
+		buf_put(&frame, records.data + i, 1);
+	}
+	for (size_t i = 0; i < nr_empty; i++)
+		buf_put(&frame, (const uint8_t[]){0, 0, 0}, EMPTY_BYTES);
+	put_compressed(out, buf_span(&frame));
+	put_compressed(out, (struct span){(const uint8_t[]){1 << 3 | 1, 0, 0, (uint8_t)records.data[BYTES - 1]}, 4});
+}
+
+/* More than twice its records, and as much again as one may have, is no extent: it is given up, and the next one read.
+ */
+static void test_an_extent_that_does_not_end(void **state)
+{
+	enum { MOST = 2 * (2 * RECORD_BYTES + (1 << 16)) };
+	AUTO_BUF struct buf bytes = {0};
+	struct source *source;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t more = 0; more <= 3; more += 3) {
+		bytes.len = 0;
+		put_long_frame(&bytes, MOST + more);
+		put_long_frame(&bytes, MOST);
+		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), false, &source), 0);
+		if (more)
+			expect_gap(source, "offset 0: compressed bytes that never end: an extent is missing");
+		for (unsigned i = more ? 1 : 0; i < 2; i++) {
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+		}
+		expect_end(source, 0, "");
+	}
+}
+
 /* What a frame has of a record that is not whole belongs before the next frame, wherever it was cut. */
 static void test_records_that_go_on_in_the_next_extent(void **state)
 {
@@ -792,16 +935,6 @@ static void test_records_that_go_on_in_the_next_extent(void **state)
 		expect_end(source, 0, "");
 	}
 	extent_packer_free(packer);
-}
-
-static void expect_gap(struct source *source, const char *words)
-{
-	struct source_record record;
-	struct diag why = {""};
-
-	assert_int_equal(source_next(source, &record, &why), SOURCE_GAP);
-	if (!strstr(why.text, words))
-		fail_msg("%s", why.text);
 }
 
 /* Bytes that are no records, well compressed: what follows in that extent is missing, the next one is not. */
@@ -940,6 +1073,9 @@ int main(void)
 		cmocka_unit_test(test_plain_records_in_a_stretch),
 		cmocka_unit_test(test_extents_in_compressed2_records),
 		cmocka_unit_test(test_sources_that_share_threads),
+		cmocka_unit_test(test_how_far_it_reads_ahead),
+		cmocka_unit_test(test_closed_within_an_extent),
+		cmocka_unit_test(test_an_extent_that_does_not_end),
 		cmocka_unit_test(test_records_that_go_on_in_the_next_extent),
 		cmocka_unit_test(test_no_records_in_an_extent),
 		cmocka_unit_test(test_empty_compressed_records),
