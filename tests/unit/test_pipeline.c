@@ -1229,6 +1229,95 @@ static void test_error_of_a_stage_sticks(void **state)
 	batch_pool_free(pool);
 }
 
+/* A stage gives back what the next one says. Who hands over more is told of it, and so is who only asks. */
+static void test_error_behind_a_stage(void **state)
+{
+	static const struct stage_ops passing = {.name = "passing", .process = stage_pass};
+	static const struct stage_ops refusing = {.name = "refusing", .process = refuse};
+	struct stage stages[2] = {{.ops = &passing}, {.ops = &refusing}};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1, tries = 0;
+	const struct span span = {record, make_record(&seed, false, record)};
+
+	(void)state;
+	assert_int_equal(
+		batch_pool_new(
+			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
+		0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &stages[0]);
+	pipeline_add_stage(writer, &stages[1]);
+	queue_all(writer, &span, 1);
+	assert_int_equal(writer_fix_position(writer), 0);
+	int err;
+	while (!(err = writer_complete(writer, WRITER_NOW)) && tries++ < 10000)
+		usleep(1000);
+	assert_int_equal(err, -EBADMSG);
+	assert_int_equal(writer_close(writer, NULL), -EBADMSG);
+	batch_pool_free(pool);
+}
+
+struct late {
+	struct stage stage;
+	struct batch *kept; /* the first one */
+	int passed;         /* what came of it */
+};
+
+static int keep_first(struct stage *stage, struct batch *batch)
+{
+	struct late *late = (struct late *)stage;
+
+	if (late->kept)
+		return refuse(stage, batch);
+	late->kept = batch;
+	return 0;
+}
+
+static int pass_first(struct stage *stage, enum stage_flush why)
+{
+	struct late *late = (struct late *)stage;
+
+	if (why == STAGE_END)
+		late->passed = stage_pass(stage, late->kept);
+	return 0;
+}
+
+/* What it had kept until then cannot be stored any more: it learns that. */
+static void test_stage_pass_returns_the_error(void **state)
+{
+	static const struct stage_ops ops = {.name = "late", .process = keep_first, .flush = pass_first};
+	struct late late = {.stage.ops = &ops};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+	uint64_t stored;
+
+	(void)state;
+	assert_int_equal(
+		batch_pool_new(
+			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
+		0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &late.stage);
+	for (unsigned i = 0; i < 2; i++) {
+		queue_all(writer, &span, 1);
+		assert_int_equal(writer_fix_position(writer), 0);
+	}
+	assert_int_equal(writer_close(writer, &stored), -EBADMSG);
+	assert_non_null(late.kept);
+	assert_int_equal(late.passed, -EBADMSG);
+	assert_int_equal(stored, 0);
+	batch_pool_free(pool);
+}
+
 static int refuse_second(struct stage *stage, struct batch *batch)
 {
 	struct keeping *keeping = (struct keeping *)stage;
@@ -1776,6 +1865,8 @@ int main(void)
 		cmocka_unit_test(test_stages_keep_batches),
 		cmocka_unit_test(test_who_lacks_memory_does_not_ask_a_stage_that_ends),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
+		cmocka_unit_test(test_error_behind_a_stage),
+		cmocka_unit_test(test_stage_pass_returns_the_error),
 		cmocka_unit_test(test_error_of_a_stage_outlives_a_store),
 		cmocka_unit_test(test_stages_in_a_row),
 		cmocka_unit_test(test_initial_state_once),
