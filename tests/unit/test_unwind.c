@@ -230,6 +230,17 @@ static void test_simple_frames(void **state)
 	assert_chain(process, UNWIND_FULL, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7));
 }
 
+/* As one that does not return: behind it stands another function, whose rule is not the caller's. */
+static void test_a_call_that_ends_its_function(void **state)
+{
+	struct process *process = *state;
+
+	process->words[0] = BASE + SAVES + 0x20;
+	process->words[4] = BASE + OUTERMOST + 4;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 0x1f, BASE + OUTERMOST + 3));
+}
+
 /* A cache that has seen other code finds what one that has seen nothing does. */
 static void test_what_a_cache_knows(void **state)
 {
@@ -653,6 +664,15 @@ static void test_chains_that_the_kernel_continues(void **state)
 	recorded[1]--;
 	unwind_at(process, SAVES + 4, 3);
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
+	/* Frame pointers that lead on where the kernel's chain ends: a sanitizer sees what is read behind that. */
+	const uint64_t first[] = {recorded[0], recorded[1]};
+	process->regs[BP] = STACK;
+	words[0] = STACK;
+	words[1] = recorded[1];
+	process->chain.recorded = first;
+	process->chain.nr_recorded = 2;
+	unwind_at(process, SAVES + 4, 3);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
 }
 
 /* The lowest and the highest addresses that may be code or stack. */
@@ -976,6 +996,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_simple_frames, start, end),
+		cmocka_unit_test_setup_teardown(test_a_call_that_ends_its_function, start, end),
 		cmocka_unit_test(test_why_a_chain_ends),
 		cmocka_unit_test_setup_teardown(test_what_a_cache_knows, start, end),
 		cmocka_unit_test_setup_teardown(test_code_in_memory, start, end),
