@@ -191,6 +191,21 @@ static void test_what_the_header_knows_is_not_the_end(void **state)
 	assert_int_equal(result.nr_samples, NR_SAMPLES - 1);
 }
 
+/* `nr`: of the ends that are in it. */
+static void expect_data_of_cut_file(struct span cut, const size_t ends[NR_SAMPLES + 1], size_t nr)
+{
+	struct recover_result result;
+	struct diag diag = {""};
+
+	store(path, cut.ptr, cut.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.was_whole);
+	assert_int_equal(result.nr_samples, nr - 1);
+	assert_int_equal(header_of(path).data.size, ends[nr - 1]);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_true(result.was_whole);
+}
+
 /* A finished file that was cut in its features keeps its data; one whose data were cut, what is left of them. */
 static void test_a_finished_file_is_cut(void **state)
 {
@@ -207,14 +222,9 @@ static void test_a_finished_file_is_cut(void **state)
 	assert_true(whole.len > file.len);
 	for (size_t cut = file.len - 3; cut < whole.len; cut += cut <= file.len + 3 ? 1 : 211) {
 		size_t nr = nr_whole(ends, cut - (file.len - ends[NR_SAMPLES]));
-		store(path, whole.data, cut);
-		assert_int_equal(recover(path, &result, &diag), 0);
-		assert_false(result.was_whole);
-		assert_int_equal(result.nr_samples, nr - 1);
-		assert_int_equal(header_of(path).data.size, ends[nr - 1]);
-		assert_int_equal(recover(path, &result, &diag), 0);
-		assert_true(result.was_whole);
+		expect_data_of_cut_file((struct span){whole.data, cut}, ends, nr);
 	}
+	expect_data_of_cut_file((struct span){whole.data, whole.len - 1}, ends, NR_SAMPLES + 1);
 }
 
 static void expect(const char *name, int err, const char *words)
@@ -686,31 +696,51 @@ static void put_tracepoint_file(struct buf *out, const struct file_events *event
 	file_put_sample(out, 10, FILE_ID_CLOCK);
 }
 
-/* The name of a tracepoint is looked up on this machine. */
-static void test_tracepoints_are_named(void **state)
+static uint64_t tracepoint_id(const char *name)
 {
-	AUTO_BUF struct buf id = {0}, file = {0}, bytes = {0};
+	AUTO_BUF struct buf id = {0};
+	char file[128];
+
+	snprintf(file, sizeof(file), "/sys/kernel/tracing/events/sched/%s/id", name);
+	if (fd_slurp(file, 100, &id))
+		skip();
+	return strtoull(buf_text(&id), NULL, 10);
+}
+
+static void expect_names(const struct file_events *events, const char *const names[2])
+{
+	AUTO_BUF struct buf file = {0}, bytes = {0};
 	struct recover_result result;
-	struct file_events events;
 	struct diag diag = {""};
 	struct session *session;
 	size_t nr;
 
-	(void)state;
-	if (fd_slurp("/sys/kernel/tracing/events/sched/sched_switch/id", 100, &id))
-		skip();
-	file_events_init(&events);
-	events.events[1].attr.config = strtoull(buf_text(&id), NULL, 10);
-	put_tracepoint_file(&file, &events);
+	put_tracepoint_file(&file, events);
 	store(path, file.data, file.len);
 	assert_int_equal(recover(path, &result, &diag), 0);
 	assert_int_equal(fd_slurp(path, 64 << 20, &bytes), 0);
 	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, &diag), 0);
 	const struct event_desc *found = session_events(session, &nr);
 	assert_int_equal(nr, 2);
-	assert_non_null(strstr(found[0].name, "cpu-clock"));
-	assert_string_equal(found[1].name, "sched:sched_switch");
+	for (size_t i = 0; i < 2; i++)
+		assert_non_null(strstr(found[i].name, names[i]));
 	session_close(session);
+}
+
+/* The name of a tracepoint is looked up on this machine. */
+static void test_tracepoints_are_named(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	struct file_events events;
+
+	(void)state;
+	file_events_init(&events);
+	events.events[1].attr.config = tracepoint_id("sched_switch");
+	expect_names(&events, (const char *const[]){"cpu-clock", "sched:sched_switch"});
+	events.events[0].attr.type = PERF_TYPE_TRACEPOINT;
+	events.events[0].attr.config = tracepoint_id("sched_waking");
+	expect_names(&events, (const char *const[]){"sched:sched_waking", "sched:sched_switch"});
+	file_events_init(&events);
 	events.events[1].attr.config = UINT32_MAX; /* no kernel has so many */
 	put_tracepoint_file(&file, &events);
 	store(path, file.data, file.len);
