@@ -24,7 +24,7 @@ static void add(struct extent_list *list, uint32_t part, uint64_t offset, uint64
 			   .packed_bytes = packed_bytes,
 			   .bytes = 2 * packed_bytes,
 			   .first_ns = offset,
-			   .last_ns = offset + 1,
+			   .last_ns = offset + nr_counts, /* without counts: one moment */
 			   .part = part,
 			   .nr_counts = nr_counts},
 		.counts = nr_counts ? calloc(nr_counts, sizeof(struct extent_count)) : NULL,
