@@ -379,6 +379,10 @@ static void direct_writes_wait(void **state)
 		give(&scene, LARGE, true);
 		assert_true(scene.writer->waits);
 	}
+	disk.not_ready = EINTR; /* is no refusal */
+	disk.nr_not_ready = 3;
+	give(&scene, LARGE, true);
+	assert_true(scene.writer->waits);
 	assert_int_equal(disk.nr_cached, 0);
 	close_scene(&scene);
 }
