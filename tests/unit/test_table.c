@@ -10,9 +10,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "tests/fake/fake_elf.h"
 #include "unwind/arch.h"
 #include "unwind/table.h"
@@ -233,6 +235,7 @@ static void test_parts(void **state)
 			assert_int_equal(table_find(table, CODE + 16 * first + 3).rule->cfa_offset, 24);
 		}
 		assert_int_equal(nr_released, 1);
+		assert_in_range(table->build_ns, 1, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 		table_free(table);
 		assert_int_equal(nr_released, 1);
 	}
