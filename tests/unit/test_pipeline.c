@@ -641,6 +641,48 @@ static int count_commit(struct writer *writer, bool all)
 	return 0;
 }
 
+static size_t longest_given;
+
+static int note_longest(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	size_t bytes = span_total(spans, nr_spans);
+
+	longest_given = bytes > longest_given ? bytes : longest_given;
+	return take_bytes(writer, spans, nr_spans);
+}
+
+/* One that copies into blocks is given what fits into them; any other one a batch in one call. */
+static void test_how_much_a_writer_is_given(void **state)
+{
+	static const struct writer_ops ops[] = {
+		{.name = "whole", .state_bytes = sizeof(struct writer), .queue = note_longest},
+		{.name = "blocks", .state_bytes = sizeof(struct writer), .queue = note_longest, .stages = true}};
+	enum { BATCH_BYTES = 2 * PIPELINE_WRITE_BYTES + 4096 };
+	struct buf records = {0};
+	unsigned seed = 1;
+
+	(void)state;
+	for (uint8_t record[MAX_RECORD]; records.len + MAX_RECORD <= BATCH_BYTES;)
+		buf_put(&records, record, make_record(&seed, false, record));
+	for (size_t i = 0; i < 2; i++) {
+		struct writer *inner, *writer;
+		struct batch_pool *pool;
+		longest_given = 0;
+		assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1,
+									    .no_index = true,
+									    .extent_bytes = BATCH_BYTES},
+						&pool, NULL),
+				 0);
+		assert_int_equal(writer_open(&ops[i], &(struct writer_params){.fd = -1}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+		queue_all(writer, &(struct span){records.data, records.len}, 1);
+		assert_int_equal(writer_close(writer, NULL), 0);
+		assert_int_equal(longest_given, ops[i].stages ? PIPELINE_WRITE_BYTES : records.len);
+		batch_pool_free(pool);
+	}
+	buf_fini(&records);
+}
+
 /* Without new records a commit asks for nothing: an idle recording wakes no thread. */
 static void test_nothing_new_is_not_committed(void **state)
 {
@@ -1126,6 +1168,157 @@ static void test_stages_keep_batches(void **state)
 	assert_true(nr_copied);
 }
 
+static int store_when_allowed(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	sem_wait(&storing);
+	return take_bytes(writer, spans, nr_spans);
+}
+
+static int count_flush(struct stage *stage, enum stage_flush why)
+{
+	((struct keeping *)stage)->flushes |= 1U << why;
+	return 0;
+}
+
+/* Memory runs short because nothing is stored: a stage that has none of it is not asked for any. */
+static void test_who_keeps_nothing_is_not_asked_for_memory(void **state)
+{
+	static const struct stage_ops ops = {.name = "passing", .process = stage_pass, .flush = count_flush};
+	static const struct writer_ops slow = {
+		.name = "slow", .state_bytes = sizeof(struct writer), .queue = store_when_allowed};
+	struct keeping passing = {.stage.ops = &ops};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	int err;
+
+	(void)state;
+	sem_init(&storing, 0, 0);
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.level = 1,
+								    .nr_pipelines = 1,
+								    .nr_workers = 2,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = 8 * EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&slow, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &passing.stage);
+	do
+		err = writer_queue(writer, &(struct span){record, make_record(&seed, false, record)}, 1);
+	while (!err);
+	assert_int_equal(err, -EAGAIN);
+	for (size_t i = 0; i < 2 * pool->nr_jobs; i++)
+		sem_post(&storing);
+	pipeline_run_stages(writer);
+	assert_int_equal(passing.flushes, 0);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	assert_int_equal(passing.flushes, 1U << STAGE_END);
+	batch_pool_free(pool);
+	sem_destroy(&storing);
+}
+
+struct holding {
+	struct keeping keeping;
+	unsigned nr_asked;
+	sem_t asked;
+};
+
+static int hold_when_asked(struct stage *stage, enum stage_flush why)
+{
+	struct holding *holding = (struct holding *)stage;
+
+	if (why == STAGE_END)
+		return give_out(stage, why);
+	holding->nr_asked += why == STAGE_MEMORY;
+	sem_post(&holding->asked);
+	return 0;
+}
+
+/* Another output takes all memory, and none is given back: a stage is asked for what it keeps, once. */
+static void test_who_keeps_something_is_asked_once(void **state)
+{
+	static const struct stage_ops ops = {.name = "holding", .process = keep, .flush = hold_when_asked};
+	static const struct writer_ops slow = {
+		.name = "slow", .state_bytes = sizeof(struct writer), .queue = store_when_allowed};
+	struct holding holding = {.keeping = {.stage.ops = &ops, .last = &holding.keeping.first}};
+	struct writer *inner, *writer, *other;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+	int err = 0;
+
+	(void)state;
+	sem_init(&storing, 0, 0);
+	sem_init(&holding.asked, 0, 0);
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.no_index = true,
+								    .nr_pipelines = 2,
+								    .nr_workers = 2,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = 32 * EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &holding.keeping.stage);
+	assert_int_equal(writer_open(&slow, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &other), 0);
+	queue_all(writer, &span, 1);
+	pipeline_run_stages(writer);
+	assert_int_equal(holding.nr_asked, 0);
+	while (!batch_pool_is_short(pool) && !err)
+		err = writer_queue(other, &span, 1);
+	assert_int_equal(err, 0);
+	sem_wait(&holding.asked);
+	while (!err)
+		err = writer_queue(other, &span, 1);
+	assert_int_equal(err, -EAGAIN);
+	pipeline_run_stages(writer);
+	assert_int_equal(holding.nr_asked, 1);
+	for (size_t i = 0; i < 2 * pool->nr_jobs; i++)
+		sem_post(&storing);
+	assert_int_equal(writer_close(other, NULL), 0);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	batch_pool_free(pool);
+	sem_destroy(&storing);
+	sem_destroy(&holding.asked);
+}
+
+/* What a stage keeps stays there as long as there is memory. */
+static void test_who_keeps_little_is_not_asked_for_it(void **state)
+{
+	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
+	struct keeping keeping = {.stage.ops = &ops, .last = &keeping.first};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+
+	(void)state;
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.no_index = true,
+								    .nr_pipelines = 1,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = 64 * EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &keeping.stage);
+	for (unsigned i = 0; i < 3; i++) {
+		queue_all(writer, &span, 1);
+		assert_int_equal(writer_fix_position(writer), 0);
+	}
+	pipeline_run_stages(writer);
+	assert_int_equal(keeping.nr_kept, 3);
+	assert_int_equal(keeping.flushes, 0);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	assert_int_equal(keeping.flushes, 1U << STAGE_END);
+	batch_pool_free(pool);
+}
+
 /* Keeps all batches until the end, while another output takes the memory that is left. */
 struct ending {
 	struct keeping keeping;
@@ -1378,12 +1571,6 @@ struct full {
 	struct writer *writer;
 	atomic_bool has_room;
 };
-
-static int store_when_allowed(struct writer *writer, const struct span spans[], unsigned nr_spans)
-{
-	sem_wait(&storing);
-	return take_bytes(writer, spans, nr_spans);
-}
 
 static void *wait_until_room(void *ctx)
 {
@@ -1863,6 +2050,9 @@ int main(void)
 		cmocka_unit_test(test_extents_before_an_error_stay),
 		cmocka_unit_test(test_stages_change_what_is_written),
 		cmocka_unit_test(test_stages_keep_batches),
+		cmocka_unit_test(test_who_keeps_nothing_is_not_asked_for_memory),
+		cmocka_unit_test(test_who_keeps_something_is_asked_once),
+		cmocka_unit_test(test_who_keeps_little_is_not_asked_for_it),
 		cmocka_unit_test(test_who_lacks_memory_does_not_ask_a_stage_that_ends),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
 		cmocka_unit_test(test_error_behind_a_stage),
@@ -1878,6 +2068,7 @@ int main(void)
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
 		cmocka_unit_test(test_a_requested_snapshot_does_not_age),
+		cmocka_unit_test(test_how_much_a_writer_is_given),
 		cmocka_unit_test(test_nothing_new_is_not_committed),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_room),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_an_error),
