@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/log.h"
 #include "cmd/input/records.h"
 #include "perfdata/ledger.h"
 #include "perfdata/record.h"
@@ -218,8 +219,12 @@ void loss_data_read_again(struct session *session, const char *path, struct loss
 	struct diag diag = {0};
 
 	*ret = (struct loss_data){0};
-	if (session_info(session)->pipe || session_open(path, SESSION_FORCE | SESSION_FILE_ORDER, &again, &diag))
+	if (session_info(session)->pipe)
 		return;
+	if (session_open(path, SESSION_FORCE | SESSION_FILE_ORDER, &again, &diag)) {
+		log_error("%s: what was lost is not in the output", diag.text);
+		return;
+	}
 	loss_data_read(again, ret, &diag); /* what it could read is what there is */
 	session_close(again);
 }

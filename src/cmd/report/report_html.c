@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/log.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/report/report.h"
 #include "cmd/report/report_page.h"
@@ -74,9 +75,13 @@ static int print_losses(struct html *html, FILE *to, struct diag *reterr)
 	struct diag diag = {0};
 
 	(void)reterr;
-	if (!session_info(html->reading.session)->stays ||
-	    session_open(input_path(&html->options->input), SESSION_FORCE | SESSION_FILE_ORDER, &session, &diag)) {
+	if (!session_info(html->reading.session)->stays) {
 		fputs("This recording came through a pipe: what it lost can be told of a file only.\n", to);
+		return 0;
+	}
+	if (session_open(input_path(&html->options->input), SESSION_FORCE | SESSION_FILE_ORDER, &session, &diag)) {
+		fprintf(to, "What it lost is not known: the file could not be read again: %s\n", diag.text);
+		log_error("%s: what was lost is not in the page", diag.text);
 		return 0;
 	}
 	report_loss_print(&options, session, to, &diag); /* what it could read is what there is */
