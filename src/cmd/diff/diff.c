@@ -412,7 +412,11 @@ static int diff_run(int argc, char **argv)
 
 	if (result != OPTION_OK)
 		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
-	if (!files || name_files(files, argc - config.given.first, argv + config.given.first))
+	if (!files) {
+		log_error("out of memory");
+		return COMMAND_NO_MEMORY;
+	}
+	if (name_files(files, argc - config.given.first, argv + config.given.first))
 		return COMMAND_USAGE;
 	if (command.diff.order >= files->nr) {
 		log_error("--order %" PRIu64 ": there are %u files, 0 being the baseline", command.diff.order,

@@ -235,12 +235,12 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	err = recording_run(&recording, &result, &diag);
 	if (err)
 		log_error("%s", diag.text);
-	if (result.output)
+	if (result.output || !err)
 		record_summary_print(&result);
 	if (!err && result.samples_counted && !result.nr_samples)
 		hint_children(&target);
 	if (!err && options->bundle)
-		err = bundle(result.output);
+		err = bundle(result.output ? result.output : options->output);
 	bool failed = result.has_wait_status && result.wait_status;
 	int status = err                                                         ? EXIT_ERROR
 		     : lost_too_much(&result, &options->fail_on_loss) && !failed ? EXIT_LOSS

@@ -247,7 +247,8 @@ void record_summary_print(const struct recording_result *result)
 		buf_printf(&line, "captured %llu samples, ", (unsigned long long)result->nr_samples);
 	else
 		buf_printf(&line, "captured ");
-	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6, result->output);
+	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6,
+		   result->output ? result->output : "the output");
 	if (!result->losses_counted)
 		buf_printf(
 			&line,

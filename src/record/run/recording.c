@@ -1434,7 +1434,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 
 	if (!err) {
 		result.output = strdup(rec.output.dest.path);
-		err = result.output ? run_events(&rec, &result, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
+		err = run_events(&rec, &result, reterr);
 		err = finish(&rec, &result, err, reterr);
 	}
 	workload_end(&rec.workload, rec.signal_fd);
