@@ -21,6 +21,7 @@
 #include "perfdata/record.h"
 #include "stream/batch_pool.h"
 #include "stream/pipeline.h"
+#include "stream/producers.h"
 #include "stream/relief.h"
 #include "stream/ring.h"
 #include "stream/stream.h"
@@ -392,6 +393,42 @@ static void test_a_pass_fails_at_its_end(void **state)
 		assert_int_equal(atomic_load(&stream.stored), what == 3 ? 16 : 0);
 		assert_int_equal(fake.page.data_tail, 16); /* it was taken */
 		assert_int_equal(writer_close(stream.writer, NULL), got);
+	}
+}
+
+/* Where several fill an output a mark stands behind what its producer has taken: the position of that is fixed. */
+static void test_when_a_producer_fixes_its_position(void **state)
+{
+	static const struct {
+		uint64_t round_bytes;
+		size_t flush_bytes, nr_behind;
+		enum stream_pass pass;
+		bool fixes;
+	} cases[] = {
+		{16, 32, 0, STREAM_ALL, true}, /* the round is complete */
+		{17, 32, 0, STREAM_ALL, false}, {0, 32, 0, STREAM_DRAIN, true},
+		{0, 1, 0, STREAM_FLOW, true},   {0, 1, 1, STREAM_FLOW, false},
+	};
+	static struct fake fake;
+	struct ring ring;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = cases[i].flush_bytes};
+		struct producers producers;
+		atomic_size_t nr_behind = cases[i].nr_behind;
+		producers_init(&producers, &(struct producers_params){.nr = 1, .round_bytes = cases[i].round_bytes});
+		start(&fake, &ring, 0);
+		assert_int_equal(writer_open(&writer_fragile, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+		stream.writer->producers = &producers;
+		stream.writer->nr_behind = &nr_behind;
+		struct fragile *fragile = (struct fragile *)stream.writer;
+		fragile->nr_left = 2; /* for a mark, too */
+		fragile->end_fails = true;
+		produce(&fake, 0);
+		assert_int_equal(stream_pump(&stream, cases[i].pass), cases[i].fixes ? -EFBIG : 16);
+		assert_int_equal(stream.counters.rounds, 0);
+		assert_int_equal(writer_close(stream.writer, NULL), cases[i].fixes ? -EFBIG : 0);
 	}
 }
 
@@ -930,6 +967,7 @@ int main(void)
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_storage_fails_when_room_is_made),
 		cmocka_unit_test(test_a_pass_fails_at_its_end),
+		cmocka_unit_test(test_when_a_producer_fixes_its_position),
 		cmocka_unit_test(test_nothing_waits_for_the_end),
 		cmocka_unit_test(test_a_stall_is_relieved),
 		cmocka_unit_test(test_storing_is_a_part_of_the_threads_time),
