@@ -206,7 +206,8 @@ def test_events_that_switch(options, perf, millrace, need_tracefs, tmp_path):
     path = tmp_path / 'perf.data'
     events = 'sched:sched_switch,sched:sched_process_exec,sched:sched_process_exit'
     with plain_names():
-        perf('record', '-a', '-e', events, '-o', path, '--', 'sh', '-c', 'ls >/dev/null; sleep 0.05; ls >/dev/null')
+        perf('record', '-a', '-m', '8M', '-e', events, '-o', path, '--', 'sh', '-c',
+             'ls >/dev/null; sleep 0.05; ls >/dev/null')
     assert assert_same_run(options, path, perf, millrace).out
     table = ['report', '--stdio', '-s', 'comm', *options, '-i', path]
     assert [line.split() for line in millrace(*table).out.splitlines() if '%' in line] == \
