@@ -19,6 +19,7 @@ void *__real_aligned_alloc(size_t alignment, size_t bytes);
 char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t most);
 int __real_vasprintf(char **ret, const char *format, va_list args);
+int __real___vasprintf_chk(char **ret, int flag, const char *format, va_list args);
 FILE *__real_fopencookie(void *cookie, const char *mode, cookie_io_functions_t functions);
 DIR *__real_opendir(const char *path);
 DIR *__real_fdopendir(int fd);
@@ -32,6 +33,8 @@ char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t most);
 int __wrap_vasprintf(char **ret, const char *format, va_list args);
 int __wrap_asprintf(char **ret, const char *format, ...);
+int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list args);
+int __wrap___asprintf_chk(char **ret, int flag, const char *format, ...);
 FILE *__wrap_fopencookie(void *cookie, const char *mode, cookie_io_functions_t functions);
 DIR *__wrap_opendir(const char *path);
 DIR *__wrap_fdopendir(int fd);
@@ -96,6 +99,27 @@ int __wrap_asprintf(char **ret, const char *format, ...)
 	va_end(args);
 	return len;
 }
+
+#ifdef __GLIBC__ /* what these two are called with _FORTIFY_SOURCE, as in Debian's packages */
+int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list args)
+{
+	int len = __real___vasprintf_chk(ret, flag, format, args);
+
+	if (len < 0)
+		heap_note_failure();
+	return len;
+}
+
+int __wrap___asprintf_chk(char **ret, int flag, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	int len = __wrap___vasprintf_chk(ret, flag, format, args);
+	va_end(args);
+	return len;
+}
+#endif
 
 FILE *__wrap_fopencookie(void *cookie, const char *mode, cookie_io_functions_t functions)
 {
