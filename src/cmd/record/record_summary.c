@@ -263,9 +263,9 @@ void record_summary_print(const struct recording_result *result)
 	if (result->losses_counted && result->lost_task_events)
 		buf_printf(&line, "; lost %llu task events (mmap, comm, fork, exit)",
 			   (unsigned long long)result->lost_task_events);
-	buf_text(&line);
-	log_note("%s", line.failed ? "out of memory for the summary: millrace report --loss prints what was lost"
-				   : (const char *)line.data);
+	const char *text = buf_text(&line);
+	log_note("%s",
+		 line.failed ? "out of memory for the summary: millrace report --loss prints what was lost" : text);
 	print_losses(result);
 	print_steering(result);
 	print_freezes(result);
