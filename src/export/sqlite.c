@@ -153,6 +153,8 @@ static const char tables[] =
 	" page INTEGER, time INTEGER);"
 	"COMMIT;";
 
+_Static_assert(EXPORT_FORK < 4 && EXPORT_EXIT < 4 && EXPORT_COMM < 4 && EXPORT_EXEC < 4, "two bits of thread_and_kind");
+
 /* CROSS JOIN: by the rows of the first table, which are in the order of time. */
 static const char samples_view[] =
 	"CREATE VIEW samples AS SELECT coalesce(r.time, r.id + %" PRId64 ") AS time, c.cpu, c.thread, c.event,"
