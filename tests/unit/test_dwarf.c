@@ -16,7 +16,15 @@
 #include "analyze/dwarf/dwarf.h"
 #include "base/buf.h"
 
-enum { TEXT = 0x1000, SECOND = 0x1080, LINKAGE = 0x1100, TEXT_BYTES = 0x100, UNIT_BYTES = 0x80, MORE_BYTES = 0x40 };
+enum {
+	BEFORE = 0xf80,
+	TEXT = 0x1000,
+	SECOND = 0x1080,
+	LINKAGE = 0x1100,
+	TEXT_BYTES = 0x100,
+	UNIT_BYTES = 0x80,
+	MORE_BYTES = 0x40
+};
 
 /* A unit of one entry; returns where it is. */
 static uint32_t put_unit(struct buf *info, uint64_t low, uint32_t bytes)
@@ -93,7 +101,7 @@ static int make_object(uint32_t *ret_second)
 			     .e_ehsize = sizeof(header),
 			     .e_shentsize = sizeof(Elf64_Shdr)};
 
-	put_aranges(&aranges, put_unit(&info, TEXT, UNIT_BYTES), TEXT, UNIT_BYTES);
+	put_aranges(&aranges, put_unit(&info, BEFORE, TEXT + UNIT_BYTES - BEFORE), TEXT, UNIT_BYTES);
 	*ret_second = put_unit(&info, SECOND, TEXT_BYTES + MORE_BYTES - (SECOND - TEXT));
 	put_abbrevs(&abbrevs);
 
@@ -150,9 +158,28 @@ static void test_linkage_is_in_no_unit(void **state)
 	dwarf_free(dwarf);
 }
 
+/* The first unit's entry says more than .debug_aranges does: it is not read, as it is not where these agree. */
+static void test_aranges_count(void **state)
+{
+	uint32_t second;
+	struct dwarf *dwarf = dwarf_open(make_object(&second), false);
+
+	(void)state;
+	assert_non_null(dwarf);
+	assert_null(dwarf_unit_at(dwarf, BEFORE));
+	const struct dwarf_unit *unit = dwarf_unit_at(dwarf, TEXT);
+	assert_non_null(unit);
+	assert_int_equal(unit->offset, 0);
+	unit = dwarf_unit_at(dwarf, SECOND);
+	assert_non_null(unit);
+	assert_int_equal(unit->offset, second);
+	dwarf_free(dwarf);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_linkage_is_in_no_unit)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_linkage_is_in_no_unit),
+					   cmocka_unit_test(test_aranges_count)};
 
 	elf_version(EV_CURRENT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

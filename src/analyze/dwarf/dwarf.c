@@ -866,13 +866,18 @@ static int range_compare(const void *a, const void *b)
 	return x->unit_offset < y->unit_offset ? -1 : x->unit_offset > y->unit_offset;
 }
 
-/* What the units say themselves. */
+/* What the units say themselves that .debug_aranges does not know: that section has all code of a unit, or none. */
 static void add_units(struct dwarf *dwarf)
 {
 	read_units(dwarf, UINT64_MAX);
+	for (size_t i = 0; i < dwarf->nr_ranges; i++) {
+		struct dwarf_unit *unit = unit_around(dwarf, dwarf->ranges[i].unit_offset);
+		if (unit)
+			unit->has_ranges = true;
+	}
 	for (size_t i = 0; i < dwarf->nr_units; i++) {
 		struct dwarf_unit *unit = dwarf->units[i];
-		if (unit->type == DW_UT_compile || unit->type == DW_UT_skeleton)
+		if (!unit->has_ranges && (unit->type == DW_UT_compile || unit->type == DW_UT_skeleton))
 			add_unit_ranges(dwarf, unit);
 	}
 }

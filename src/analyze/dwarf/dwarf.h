@@ -25,7 +25,7 @@ struct dwarf_unit {
 	uint16_t version;
 	uint8_t type; /* DW_UT_ */
 	uint8_t header_bytes, offset_bytes, address_bytes;
-	bool has_base, is_broken;
+	bool has_base, is_broken, has_ranges; /* has_ranges: .debug_aranges has its code */
 	/* offsets where the unit's parts of these sections begin */
 	uint64_t abbrev_offset, addresses, text_offsets, range_lists, old_ranges;
 	/* base address of ranges; valid when has_base */
