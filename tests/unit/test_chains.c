@@ -200,6 +200,48 @@ static void test_forget(void **state)
 	INTERN(PID, PERF_CONTEXT_USER, 0x1003, 0x1001);
 }
 
+/* More than fit into the first tables: each has one number, and keeps it, or gets another one when some are let go. */
+static void test_many_links(void **state)
+{
+	enum { OUTERS = 100, FRAMES = 50 };
+	static uint32_t chains_of[OUTERS][FRAMES];
+	static bool used[OUTERS * FRAMES + 1];
+	struct stacks *many = stacks_new();
+	struct stacks_choice choice;
+	uint32_t again;
+
+	(void)state;
+	assert_non_null(many);
+	for (uint32_t outer = 0; outer < OUTERS; outer++) /* chain 1 has frame 1, chain 2 frame 2, ... */
+		for (uint32_t frame = 0; frame < FRAMES; frame++) {
+			uint32_t *chain = &chains_of[outer][frame];
+			assert_int_equal(stacks_push(many, outer, frame + 1, chain), 0);
+			assert_int_equal(*chain, outer * FRAMES + frame + 1);
+		}
+	assert_int_equal(stacks_end_chain(many), OUTERS * FRAMES + 1);
+	assert_in_range(stacks_bytes(many), OUTERS * FRAMES * 12, OUTERS * FRAMES * 40);
+	for (uint32_t outer = 0; outer < OUTERS; outer++)
+		for (uint32_t frame = 0; frame < FRAMES; frame++) {
+			assert_int_equal(stacks_push(many, outer, frame + 1, &again), 0);
+			assert_int_equal(again, chains_of[outer][frame]);
+			assert_int_equal(stacks_outer(many, again), outer);
+			assert_int_equal(stacks_frame(many, again), frame + 1);
+		}
+	used[chains_of[1][7]] = true; /* and its caller, chain 1 */
+	used[chains_of[0][2]] = true;
+	assert_int_equal(stacks_choose(many, used, &choice), 0);
+	stacks_keep(many, &choice);
+	const uint32_t kept = choice.numbers[chains_of[1][7]];
+	assert_int_equal(choice.numbers[chains_of[1][8]], 0);
+	stacks_choice_fini(&choice);
+	assert_int_equal(stacks_end_chain(many), 4);
+	assert_int_equal(stacks_push(many, stacks_outer(many, kept), 8, &again), 0);
+	assert_int_equal(again, kept);
+	assert_int_equal(stacks_push(many, kept, 1, &again), 0);
+	assert_int_equal(again, 4);
+	stacks_free(many);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +250,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_other_maps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_inlined, set_up_inlined, tear_down),
 		cmocka_unit_test_setup_teardown(test_forget, set_up, tear_down),
+		cmocka_unit_test(test_many_links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

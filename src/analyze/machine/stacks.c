@@ -16,14 +16,27 @@ struct link {
 	uint32_t outer, frame;
 };
 
+/*
+ * Most of what a recording with call chains needs: so the table has only numbers, by open addressing with linear
+ * probing (compare base/hash_table.h, whose slots have four times as many bytes).
+ */
+struct stack_links {
+	struct link *links; /* [0] is not used */
+	uint32_t *slots;    /* numbers of links; 0: free */
+	uint32_t nr, room;
+	unsigned slot_bits;
+};
+
 struct stacks {
 	struct frame *frames; /* [0] is not used */
-	struct link *links;   /* likewise */
-	uint32_t nr_frames, nr_links, frames_room, links_room;
-	struct hash_table by_place, by_link; /* frames, by a hash; links, by both numbers */
+	uint32_t nr_frames, frames_room;
+	struct hash_table by_place; /* frames, by a hash */
+	struct stack_links links;
 	unsigned depth;
 	bool by_address;
 };
+
+enum { FIRST_SLOT_BITS = 8 };
 
 /* One of 2^31 frames or links is beyond any recording that fits in memory; numbers must not wrap. */
 static const uint32_t max_elements = UINT32_MAX / 4;
@@ -33,8 +46,14 @@ struct stacks *stacks_new(void)
 	struct stacks *stacks = calloc(1, sizeof(*stacks));
 
 	if (stacks)
-		stacks->nr_frames = stacks->nr_links = 1;
+		stacks->nr_frames = stacks->links.nr = 1;
 	return stacks;
+}
+
+static void links_fini(struct stack_links *links)
+{
+	free(links->links);
+	free(links->slots);
 }
 
 void stacks_free(struct stacks *stacks)
@@ -42,9 +61,8 @@ void stacks_free(struct stacks *stacks)
 	if (!stacks)
 		return;
 	free(stacks->frames);
-	free(stacks->links);
+	links_fini(&stacks->links);
 	hash_table_fini(&stacks->by_place);
-	hash_table_fini(&stacks->by_link);
 	free(stacks);
 }
 
@@ -102,24 +120,79 @@ int stacks_intern_frame(struct stacks *stacks, const struct location *at, uint32
 	return 0;
 }
 
-static uint64_t link_key(uint32_t outer, uint32_t frame)
+/*
+ * Where the search for a link begins: the upper bits, so that links have the same order in a larger table, which is
+ * filled sequentially then.
+ */
+static uint32_t link_place(const struct stack_links *links, struct link link)
 {
-	return (uint64_t)outer << 32 | frame;
+	uint64_t key = ((uint64_t)link.outer << 32 | link.frame) ^ link.outer;
+
+	return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> (64 - links->slot_bits));
+}
+
+static uint32_t next_place(const struct stack_links *links, uint32_t at)
+{
+	return (at + 1) & ((UINT32_C(1) << links->slot_bits) - 1);
+}
+
+/* The slot of this link, or the free one where it belongs. */
+static uint32_t *link_slot(const struct stack_links *links, struct link link)
+{
+	uint32_t at = link_place(links, link);
+
+	while (links->slots[at]) {
+		const struct link *its = &links->links[links->slots[at]];
+		if (its->outer == link.outer && its->frame == link.frame)
+			break;
+		at = next_place(links, at);
+	}
+	return &links->slots[at];
+}
+
+/* Room for one more link. */
+static int links_reserve(struct stack_links *links)
+{
+	const uint32_t nr_slots = links->slots ? UINT32_C(1) << links->slot_bits : 0;
+
+	if (array_room_up_to(links->links, links->nr, links->room, max_elements))
+		return -ENOMEM;
+	if (links->nr < nr_slots / 8 * 5)
+		return 0;
+	struct stack_links grown = *links;
+	grown.slot_bits = nr_slots ? links->slot_bits + 1 : FIRST_SLOT_BITS;
+	grown.slots = calloc(UINT64_C(1) << grown.slot_bits, sizeof(*grown.slots));
+	if (!grown.slots)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < nr_slots; i++) {
+		if (!links->slots[i])
+			continue;
+		uint32_t at = link_place(&grown, links->links[links->slots[i]]);
+		while (grown.slots[at])
+			at = next_place(&grown, at);
+		grown.slots[at] = links->slots[i];
+	}
+	free(links->slots);
+	*links = grown;
+	return 0;
+}
+
+static int links_push(struct stack_links *links, struct link link, uint32_t *ret)
+{
+	*ret = links->slots ? *link_slot(links, link) : 0;
+	if (*ret)
+		return 0;
+	if (links_reserve(links))
+		return -ENOMEM;
+	*ret = links->nr++;
+	links->links[*ret] = link;
+	*link_slot(links, link) = *ret;
+	return 0;
 }
 
 int stacks_push(struct stacks *stacks, uint32_t outer, uint32_t frame, uint32_t *ret)
 {
-	uint64_t key = link_key(outer, frame);
-
-	*ret = (uint32_t)hash_table_find_number(&stacks->by_link, key);
-	if (*ret)
-		return 0;
-	if (array_room_up_to(stacks->links, stacks->nr_links, stacks->links_room, max_elements) ||
-	    hash_table_add_number(&stacks->by_link, key, stacks->nr_links))
-		return -ENOMEM;
-	stacks->links[stacks->nr_links] = (struct link){outer, frame};
-	*ret = stacks->nr_links++;
-	return 0;
+	return links_push(&stacks->links, (struct link){outer, frame}, ret);
 }
 
 void stacks_note_depth(struct stacks *stacks, unsigned nr)
@@ -146,12 +219,12 @@ int stacks_intern(struct stacks *stacks, const struct location frames[], unsigne
 
 uint32_t stacks_outer(const struct stacks *stacks, uint32_t chain)
 {
-	return stacks->links[chain].outer;
+	return stacks->links.links[chain].outer;
 }
 
 uint32_t stacks_frame(const struct stacks *stacks, uint32_t chain)
 {
-	return stacks->links[chain].frame;
+	return stacks->links.links[chain].frame;
 }
 
 const struct location *stacks_location(const struct stacks *stacks, uint32_t frame)
@@ -176,31 +249,25 @@ unsigned stacks_depth(const struct stacks *stacks)
 
 uint32_t stacks_end_chain(const struct stacks *stacks)
 {
-	return stacks->nr_links;
+	return stacks->links.nr;
 }
 
 int stacks_choose(const struct stacks *stacks, bool used[], struct stacks_choice *ret)
 {
-	uint32_t nr = 1;
-	int err = 0;
+	const struct link *links = stacks->links.links;
+	const uint32_t nr = stacks->links.nr;
 
-	for (uint32_t i = stacks->nr_links; i-- > 1;) {
-		used[stacks->links[i].outer] |= used[i];
-		nr += used[i];
-	}
-	struct link *links = calloc(nr, sizeof(*links));
-	*ret = (struct stacks_choice){.numbers = calloc(stacks->nr_links, sizeof(*ret->numbers)), .links = links};
-	if (!ret->numbers || !links)
-		err = -ENOMEM;
-	ret->nr_links = 1;
-	for (uint32_t i = 1; i < stacks->nr_links && !err; i++) {
-		if (!used[i])
-			continue;
-		const struct link link = {ret->numbers[stacks->links[i].outer], stacks->links[i].frame};
-		links[ret->nr_links] = link;
-		err = hash_table_add_number(&ret->by_link, link_key(link.outer, link.frame), ret->nr_links);
-		ret->numbers[i] = ret->nr_links++;
-	}
+	*ret = (struct stacks_choice){.numbers = calloc(nr, sizeof(*ret->numbers)),
+				      .links = calloc(1, sizeof(*ret->links))};
+	int err = ret->numbers && ret->links ? 0 : -ENOMEM;
+	if (!err)
+		ret->links->nr = 1;
+	for (uint32_t i = nr; i-- > 1;)
+		used[links[i].outer] |= used[i];
+	for (uint32_t i = 1; i < nr && !err; i++)
+		if (used[i])
+			err = links_push(ret->links, (struct link){ret->numbers[links[i].outer], links[i].frame},
+					 &ret->numbers[i]);
 	if (err)
 		stacks_choice_fini(ret);
 	return err;
@@ -208,25 +275,26 @@ int stacks_choose(const struct stacks *stacks, bool used[], struct stacks_choice
 
 void stacks_keep(struct stacks *stacks, struct stacks_choice *choice)
 {
-	free(stacks->links);
-	hash_table_fini(&stacks->by_link);
-	stacks->links = choice->links;
-	stacks->nr_links = stacks->links_room = choice->nr_links;
-	stacks->by_link = choice->by_link;
-	choice->links = NULL;
-	choice->by_link = (struct hash_table){0};
+	struct stack_links before = stacks->links;
+
+	stacks->links = *choice->links;
+	*choice->links = before;
 }
 
 void stacks_choice_fini(struct stacks_choice *choice)
 {
-	free(choice->numbers);
+	if (choice->links)
+		links_fini(choice->links);
 	free(choice->links);
-	hash_table_fini(&choice->by_link);
+	free(choice->numbers);
 	*choice = (struct stacks_choice){0};
 }
 
 size_t stacks_bytes(const struct stacks *stacks)
 {
-	return stacks->frames_room * sizeof(*stacks->frames) + stacks->links_room * sizeof(*stacks->links) +
-	       (stacks->by_place.nr_slots + stacks->by_link.nr_slots) * sizeof(struct hash_slot);
+	const struct stack_links *links = &stacks->links;
+
+	return stacks->frames_room * sizeof(*stacks->frames) + links->room * sizeof(*links->links) +
+	       (links->slots ? sizeof(*links->slots) << links->slot_bits : 0) +
+	       stacks->by_place.nr_slots * sizeof(struct hash_slot);
 }

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "analyze/machine/machine.h"
-#include "base/hash_table.h"
 
 struct stacks;
 
@@ -62,10 +61,8 @@ uint32_t stacks_end_chain(const struct stacks *stacks);
  * is the number that it will have then. 0 or -ENOMEM.
  */
 struct stacks_choice {
-	uint32_t *numbers; /* heap; 0: the chain goes */
-	void *links;       /* private, the rest too */
-	uint32_t nr_links;
-	struct hash_table by_link;
+	uint32_t *numbers;         /* heap; 0: the chain goes */
+	struct stack_links *links; /* private */
 };
 int stacks_choose(const struct stacks *stacks, bool used[], struct stacks_choice *ret);
 void stacks_keep(struct stacks *stacks, struct stacks_choice *choice); /* takes it over but for the numbers */
