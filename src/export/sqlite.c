@@ -95,13 +95,6 @@ struct time_ids {
 	uint64_t last;
 };
 
-/* Stacks are written last: only then is it known in which of them samples end. */
-struct stack_row {
-	uint64_t hash;
-	uint32_t outer, symbol;
-	bool sampled;
-};
-
 struct sql {
 	sqlite3 *db;
 };
@@ -113,10 +106,11 @@ struct sqlite {
 	struct page_table tables[NR_TABLES];
 	uint64_t nr_losses;
 	uint64_t *symbol_hashes;            /* heap; by number */
-	struct stack_row *stacks;           /* heap; by number */
+	struct stack_table stacks;          /* written last: only then is it known in which of them samples end */
+	bool *stack_has_samples;            /* heap; by number */
 	struct shared_rows sources, ranges; /* struct source, struct map_range */
 	struct text_table comms;
-	uint32_t symbols_room, stacks_room, nr_stacks;
+	uint32_t symbols_room, stacks_room;
 	struct time_ids sample_ids, task_ids, map_ids;
 };
 
@@ -460,28 +454,28 @@ static int sqlite_stack(struct exporter *exporter, uint32_t number, uint32_t out
 {
 	struct sqlite *sqlite = sqlite_of(exporter);
 
-	if (table_make_room((void **)&sqlite->stacks, sizeof(*sqlite->stacks), number, &sqlite->stacks_room))
+	if (table_make_room((void **)&sqlite->stack_has_samples, sizeof(bool), number, &sqlite->stacks_room))
 		return -ENOMEM;
-	sqlite->stacks[number] = (struct stack_row){
-		.hash = hash_mix(outer ? sqlite->stacks[outer].hash : 0, sqlite->symbol_hashes[frame]),
-		.outer = outer,
-		.symbol = frame,
-	};
-	sqlite->nr_stacks = number;
-	return 0;
+	sqlite->stack_has_samples[number] = false;
+	return stack_table_add(&sqlite->stacks, number, outer, frame);
 }
 
+/* A stack has a higher number than that of its callers. */
 static int put_stacks(struct sqlite *sqlite)
 {
-	int err = 0;
+	const struct stack_table *stacks = &sqlite->stacks;
+	AUTO_FREE uint64_t *hashes = calloc((size_t)stacks->nr + 1, sizeof(*hashes));
+	int err = hashes ? 0 : -ENOMEM;
 
-	for (uint32_t number = 1; number <= sqlite->nr_stacks && !err; number++) {
-		const struct stack_row *stack = &sqlite->stacks[number];
+	for (uint32_t number = 1; number <= stacks->nr && !err; number++) {
+		const struct stack_link *stack = &stacks->links[number];
+		hashes[number] = hash_mix(hashes[stack->outer], sqlite->symbol_hashes[stack->frame]);
 		const struct page_value row[] = {
 			{.type = PAGE_NULL},
 			reference_value(stack->outer),
-			integer_value(stack->symbol),
-			stack->sampled ? integer_value(stack->hash) : (struct page_value){.type = PAGE_NULL},
+			integer_value(stack->frame),
+			sqlite->stack_has_samples[number] ? integer_value(hashes[number])
+							  : (struct page_value){.type = PAGE_NULL},
 		};
 		err = put(sqlite, TABLE_STACKS, number, row, NR(row));
 	}
@@ -623,7 +617,8 @@ static int sqlite_sample(struct exporter *exporter, const struct export_sample *
 		sample->period == period ? none : integer_value(sample->period),
 		is_time ? none : integer_value(sample->time_ns),
 	};
-	sqlite->stacks[sample->stack].sampled = true;
+	if (sample->stack) /* 0: the sample has no address */
+		sqlite->stack_has_samples[sample->stack] = true;
 	return put(sqlite, TABLE_SAMPLES, id, row, NR(row));
 }
 
@@ -744,7 +739,8 @@ static void sqlite_free_(struct exporter *exporter)
 	shared_rows_fini(&sqlite->ranges);
 	text_table_fini(&sqlite->comms);
 	free(sqlite->symbol_hashes);
-	free(sqlite->stacks);
+	stack_table_fini(&sqlite->stacks);
+	free(sqlite->stack_has_samples);
 }
 
 const struct export_format export_sqlite = {
