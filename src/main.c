@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 	if (standard_output_flush())
 		status = status ? status : 1;
 	if (!status && argc > 1)
-		status = command_check_memory(argv[1]);
+		status = command_check_shortage(argv[1]);
 	pager_close();
 	return status;
 }

@@ -26,7 +26,7 @@
 #include "export/export.h"
 #include "export/stack_table.h"
 #include "store/client.h"
-#include "sysinfo/heap.h"
+#include "sysinfo/shortage.h"
 
 enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, MAX_DEPTH = 1024, GZIP_WINDOW = 15 + 16 };
 
@@ -316,9 +316,9 @@ static int send_bucket(struct clickhouse *clickhouse, struct diag *reterr)
 
 	if (!clickhouse->sums.nr)
 		return 0;
-	if (heap_has_failed()) /* the names may not be those of the next attempt */
-		return -ENOMEM;
-	int err = send_stacks(clickhouse, reterr);
+	int err = shortage(); /* the names may not be those of the next attempt */
+	if (!err)
+		err = send_stacks(clickhouse, reterr);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < clickhouse->sums.nr; i++)

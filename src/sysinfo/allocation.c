@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the program calls instead of malloc(3) and its like, by the linker's --wrap (ld(1)): they note a failure, see
- * sysinfo/heap.h. Allocations inside of shared libraries do not come here.
+ * sysinfo/shortage.h. Allocations inside of shared libraries do not come here.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sysinfo/heap.h"
+#include "sysinfo/shortage.h"
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t nr, size_t bytes);
@@ -42,7 +42,7 @@ DIR *__wrap_fdopendir(int fd);
 static void *noted(void *memory, size_t bytes)
 {
 	if (!memory && bytes)
-		heap_note_failure();
+		shortage_note(-ENOMEM);
 	return memory;
 }
 
@@ -86,7 +86,7 @@ int __wrap_vasprintf(char **ret, const char *format, va_list args)
 	int len = __real_vasprintf(ret, format, args);
 
 	if (len < 0)
-		heap_note_failure();
+		shortage_note(-ENOMEM);
 	return len;
 }
 
@@ -106,7 +106,7 @@ int __wrap___vasprintf_chk(char **ret, int flag, const char *format, va_list arg
 	int len = __real___vasprintf_chk(ret, flag, format, args);
 
 	if (len < 0)
-		heap_note_failure();
+		shortage_note(-ENOMEM);
 	return len;
 }
 

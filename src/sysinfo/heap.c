@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <malloc.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -37,21 +36,4 @@ void heap_use_huge_pages(void)
 	if (begin != (char *)-1 && end != (char *)-1 && from < to)
 		(void)!madvise((void *)from, to - from, MADV_HUGEPAGE);
 #endif
-}
-
-static atomic_bool has_failed;
-
-bool heap_has_failed(void)
-{
-	return atomic_load_explicit(&has_failed, memory_order_relaxed);
-}
-
-void heap_note_failure(void)
-{
-	atomic_store_explicit(&has_failed, true, memory_order_relaxed);
-}
-
-void heap_forget_failures(void)
-{
-	atomic_store_explicit(&has_failed, false, memory_order_relaxed);
 }

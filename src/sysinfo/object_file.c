@@ -8,6 +8,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -18,6 +19,7 @@
 #include "base/fd.h"
 #include "sysinfo/privileges.h"
 #include "sysinfo/proc_maps.h"
+#include "sysinfo/shortage.h"
 
 enum { MAPS_MAX_BYTES = 1 << 26 };
 
@@ -29,13 +31,32 @@ struct place {
 	uint64_t resolve; /* RESOLVE_*; 0: as open(2) */
 };
 
+/* Objects stay open while they are used, and may be more than the usual 1024 files. */
+static bool allow_more_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max)
+		return false;
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+/* The descriptor or -errno of open(2). */
 static int place_open(const struct place *place, uint64_t flags)
 {
 	struct open_how how = {.flags = flags | place->flags | O_CLOEXEC, .resolve = place->resolve};
-	int fd = place->resolve ? (int)syscall(SYS_openat2, place->dir_fd, place->path, &how, sizeof(how))
-				: openat(place->dir_fd, place->path, (int)how.flags);
+	int fd;
 
-	return fd < 0 ? -errno : fd;
+	do {
+		fd = place->resolve ? (int)syscall(SYS_openat2, place->dir_fd, place->path, &how, sizeof(how))
+				    : openat(place->dir_fd, place->path, (int)how.flags);
+		if (fd < 0)
+			fd = -errno;
+	} while (fd == -EMFILE && allow_more_files());
+	if (fd == -EMFILE || fd == -ENFILE)
+		shortage_note(fd);
+	return fd;
 }
 
 enum { READ_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY };
@@ -45,8 +66,7 @@ int object_file_reopen(int path_fd)
 	char link[32];
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	int fd = open(link, READ_FLAGS | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return place_open(&(struct place){AT_FDCWD, link, 0, 0}, READ_FLAGS);
 }
 
 static bool is_mapped(const struct object_mapping *mapped, int fd, const struct stat *status)

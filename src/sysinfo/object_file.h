@@ -5,7 +5,8 @@
  * blocks, and a symbolic link below a root cannot lead out of it. Any thread.
  *
  * All object_file_open*() return a new descriptor for reading (O_CLOEXEC) that the caller closes; or -errno of open(2);
- * -EINVAL: it is no regular file; -ESTALE: it is not the file that was mapped. Source: openat2(2), proc(5)
+ * -EINVAL: it is no regular file; -ESTALE: it is not the file that was mapped. Where the process has too many open
+ * files, it is allowed as many as its hard limit says; beyond that there is a shortage(). Source: openat2(2), proc(5)
  * "/proc/pid/root" and "/proc/pid/map_files".
  */
 #pragma once

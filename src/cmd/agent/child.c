@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/diag.h"
-#include "sysinfo/heap.h"
+#include "sysinfo/shortage.h"
 
 static void __attribute__((noreturn)) run_child(int message_fd, pid_t parent, int (*run)(void *ctx), void *ctx)
 {
@@ -21,7 +21,7 @@ static void __attribute__((noreturn)) run_child(int message_fd, pid_t parent, in
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(1);
-	heap_forget_failures();
+	shortage_forget();
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);

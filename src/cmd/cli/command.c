@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/cli/command.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/text.h"
-#include "sysinfo/heap.h"
+#include "sysinfo/shortage.h"
 
 const struct command *const commands[] = {
 	&command_record,  &command_report,   &command_top,    &command_script,
@@ -95,12 +96,17 @@ int command_unknown(const char *name)
 	return COMMAND_USAGE;
 }
 
-int command_check_memory(const char *name)
+int command_check_shortage(const char *name)
 {
-	if (!heap_has_failed() || strcmp(name, "record") == 0 || strcmp(name, "agent") == 0)
+	int err = shortage();
+
+	if (!err || strcmp(name, "record") == 0 || strcmp(name, "agent") == 0)
 		return 0;
-	log_error("out of memory: what was printed or written may be incomplete");
-	return COMMAND_NO_MEMORY;
+	log_error("%s: what was printed or written may be incomplete",
+		  err == -EMFILE   ? "too many open files (ulimit -n)"
+		  : err == -ENFILE ? "too many open files (fs.file-max)"
+				   : "out of memory");
+	return COMMAND_SHORTAGE;
 }
 
 void command_print_help(FILE *to)

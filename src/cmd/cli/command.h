@@ -12,7 +12,7 @@
 struct configuration_choice;
 
 /* Exit status of a wrong command line, and of a reader that lacked memory, as perf's. */
-enum { COMMAND_USAGE = 129, COMMAND_NO_MEMORY = 255 };
+enum { COMMAND_USAGE = 129, COMMAND_SHORTAGE = 255 };
 
 extern const struct command command_agent;
 extern const struct command command_diff;
@@ -39,11 +39,11 @@ const struct command *command_find(const char *name);
 int command_unknown(const char *name);
 
 /*
- * After a command that has succeeded: 0, or COMMAND_NO_MEMORY when an allocation failed in it, with a message. Of
+ * After a command that has succeeded: 0, or COMMAND_SHORTAGE when there was a shortage() in it, with a message. Of
  * readers: what a recording could not be given is counted in it, and its exit status is that of the workload; an agent
  * goes on.
  */
-int command_check_memory(const char *name);
+int command_check_shortage(const char *name);
 
 void command_print_help(FILE *to); /* the list of commands */
 

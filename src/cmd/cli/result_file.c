@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/diag.h"
-#include "sysinfo/heap.h"
+#include "sysinfo/shortage.h"
 
 int result_file_open(const char *path, enum result_file_kind kind, struct result_file *ret, struct diag *reterr)
 {
@@ -63,7 +63,7 @@ uint64_t result_file_bytes(const struct result_file *file)
 
 int result_file_close(struct result_file *file, bool keep, struct diag *reterr)
 {
-	int err = keep && heap_has_failed() ? -ENOMEM : 0;
+	int err = keep ? shortage() : 0;
 
 	if (file->fd != STDOUT_FILENO && close(file->fd))
 		err = -errno;

@@ -32,6 +32,6 @@ const char *result_file_path(const struct result_file *file);
 uint64_t result_file_bytes(const struct result_file *file); /* so far; 0: unknown */
 
 /*
- * Gives it its name; with `keep` false, and when heap_has_failed(), it is removed instead. 0, or -errno and why.
+ * Gives it its name; with `keep` false, and when there is a shortage(), it is removed instead. 0, or -errno and why.
  */
 int result_file_close(struct result_file *file, bool keep, struct diag *reterr);

@@ -414,7 +414,7 @@ static int diff_run(int argc, char **argv)
 		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
 	if (!files) {
 		log_error("out of memory");
-		return COMMAND_NO_MEMORY;
+		return COMMAND_SHORTAGE;
 	}
 	if (name_files(files, argc - config.given.first, argv + config.given.first))
 		return COMMAND_USAGE;

@@ -15,7 +15,7 @@
 #include "cmd/input/sample_walk.h"
 #include "perfdata/feature.h"
 #include "perfdata/ledger.h"
-#include "sysinfo/heap.h"
+#include "sysinfo/shortage.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
 
@@ -450,8 +450,8 @@ static int feed_all(struct feed *feed)
 		err = open_exporter(feed, 0);
 	if (!err)
 		err = feed_losses(feed);
-	if (!err && heap_has_failed()) /* of names, call chains or losses */
-		err = -ENOMEM;
+	if (!err)
+		err = shortage(); /* of names, call chains or losses */
 	if (!err)
 		err = export_close(feed->exporter, &feed->why);
 	if (err && *feed->why.text)
