@@ -241,6 +241,18 @@ def test_hints(millrace, program, stripped, data, tmp_path):
                         r'--bundle(, or --debuginfod)?\n', done.err)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root: a file of another user')
+def test_hint_for_a_file_that_may_not_be_read(program, stripped, tmp_path):
+    shutil.copy(stripped / 'hot', tmp_path / 'theirs')
+    run_command([program, 'record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--',
+                 tmp_path / 'theirs'], status=0)
+    (tmp_path / 'theirs').chmod(0o700)
+    os.chown(tmp_path / 'theirs', 65534, 65534)
+    done = run_command(['setpriv', '--bounding-set=-all', '--inh-caps=-all', program, 'report', '-i', tmp_path / 'data',
+                        '-s', 'dso'], status=0)
+    assert re.fullmatch(r'millrace: \d+ % of samples: .*/theirs cannot be read: Permission denied\n', done.err)
+
+
 def test_hint_for_run_time_code(millrace, programs, tmp_path):
     """Without a map nothing names the code, and its runtime is known by what the process has mapped."""
     millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', programs / 'jit', '0.3',

@@ -579,13 +579,21 @@ static bool has_own_files(const struct dso *dso, const char *symfs)
 	return !symfs[0] && dso->table->of_this_machine;
 }
 
-static void named_file_open(const struct dso *dso, const char *symfs, struct named_file *ret)
+/* Other errors say that there is no such file, or what is wrong with it. */
+static bool is_refusal(int err)
+{
+	return err == -EACCES || err == -EPERM || err == -EIO || err == -ESTALE;
+}
+
+static void named_file_open(struct dso *dso, const char *symfs, struct named_file *ret)
 {
 	AUTO_FREE char *path = plain_path(symfs, "", dso->name, "");
 	struct elf_source source;
 
 	*ret = (struct named_file){.fd = -1, .is_mapped = true};
-	if (!path || elf_source_open(path, NULL, &source))
+	int err = path ? elf_source_open(path, NULL, &source) : -ENOMEM;
+	dso->refusal = is_refusal(err) ? err : 0;
+	if (err)
 		return;
 	elf_source_build_id(&source, &ret->build_id);
 	ret->fd = source.fd;

@@ -69,6 +69,7 @@ struct dso {
 	bool loaded;
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_DYNAMIC_SYMBOLS /* the rest was stripped */, DSO_ALL_SYMBOLS } source;
+	int refusal; /* why the file under its name cannot be read: -EACCES, -EIO, ...; 0: it can, or there is none */
 	struct jit_code *jit; /* of DSO_PERFMAP: what a jitdump says, rather than the map; owned. NULL: there is none */
 	const struct bpf_lines *bpf_lines; /* of DSO_KSYMBOL; borrowed. NULL: there are none */
 	struct dso_doubt doubt;

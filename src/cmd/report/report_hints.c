@@ -197,6 +197,8 @@ static void put_file(const struct dso *dso, struct buf *out)
 
 	if (doubt)
 		buf_put_text(out, doubt);
+	else if (dso->source == DSO_NO_FILE && dso->refusal)
+		buf_printf(out, "%s cannot be read: %s", dso->name, strerror(-dso->refusal));
 	else if (was_never_read(dso))
 		buf_printf(out,
 			   "%s is not here: it was gone, or out of reach, before record could read it, or it has no "
