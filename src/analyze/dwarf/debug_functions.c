@@ -37,6 +37,7 @@ struct parent {
 
 struct name_unit {
 	uint32_t parents;
+	bool is_c; /* nothing of it is in a namespace or a class */
 	struct parent root;
 };
 
@@ -62,6 +63,18 @@ static void names_fini(struct die_names *names)
 	pool_fini(&names->pool);
 }
 
+static bool is_c(const struct die *root)
+{
+	enum { C17 = 0x2c /* of https://dwarfstd.org/languages.html; elfutils 0.188 has no name for it */ };
+	struct die_attr attr;
+	uint64_t language;
+
+	if (!die_attr(root, DW_AT_language, &attr) || !die_attr_number(&attr, &language))
+		return false;
+	return language == DW_LANG_C89 || language == DW_LANG_C || language == DW_LANG_C99 || language == DW_LANG_C11 ||
+	       language == C17 || language == DW_LANG_Mips_Assembler;
+}
+
 /* NULL: out of memory, or it cannot be read. */
 static struct name_unit *name_unit_of(struct die_names *names, struct dwarf_unit *its)
 {
@@ -73,6 +86,7 @@ static struct name_unit *name_unit_of(struct die_names *names, struct dwarf_unit
 	unit = pool_take(&names->pool, sizeof(*unit));
 	if (!unit || hash_table_add(&names->units, (uintptr_t)its, unit))
 		return NULL;
+	unit->is_c = is_c(&root);
 	unit->root = (struct parent){.die = root, .start = die_offset(&root), .end = UINT64_MAX};
 	return unit;
 }
@@ -129,6 +143,9 @@ static struct parent *parent_of(struct die_names *names, const struct die *die)
 	struct name_unit *unit = name_unit_of(names, die->unit);
 	struct parent *found = NULL, *child = unit ? &unit->root : NULL;
 	uint64_t at = die_offset(die);
+
+	if (unit && unit->is_c)
+		return &unit->root;
 
 	for (unsigned depth = 0; child && depth < MAX_NESTED; depth++) {
 		found = child;
