@@ -146,7 +146,6 @@ static struct parent *parent_of(struct die_names *names, const struct die *die)
 
 	if (unit && unit->is_c)
 		return &unit->root;
-
 	for (unsigned depth = 0; child && depth < MAX_NESTED; depth++) {
 		found = child;
 		if (!found->read)

@@ -11,7 +11,7 @@
 
 struct configuration_choice;
 
-/* Exit status of a wrong command line, and of a reader that lacked memory, as perf's. */
+/* Exit status of a wrong command line, and of a reader that lacked memory or open files, as perf's. */
 enum { COMMAND_USAGE = 129, COMMAND_SHORTAGE = 255 };
 
 extern const struct command command_agent;
