@@ -512,3 +512,12 @@ def test_cgroups_are_labels(cgroup, millrace, programs, tmp_path, reader):
         millrace('export', '-i', data, '--format=pprof', '-o', out)
         _, found = pprof_samples(reader('go', 'tool', 'pprof', '-raw', out))
         assert container in {labels.get('container') for _, _, labels in found}
+
+
+@pytest.mark.parametrize('form, status', [('sqlite', 255), ('pprof', 0)])
+def test_without_proc(need_root, run, program, data, tmp_path, form, status):
+    out = tmp_path / 'out'
+    done = run(['unshare', '-m', 'sh', '-c', 'umount -l /proc; exec "$@"', 'sh', program, 'export', '-i', data,
+                f'--format={form}', '-o', out], status=status)
+    assert out.exists() == (status == 0) and [path for path in tmp_path.iterdir() if path != out] == []
+    assert ('needs /proc, is it mounted?' in done.err) == (status != 0)

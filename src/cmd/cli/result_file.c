@@ -37,13 +37,19 @@ int result_file_open(const char *path, enum result_file_kind kind, struct result
 		file.temporary_path = NULL;
 		err = -ENOMEM;
 	}
+	/* By that name a library opens it. */
+	bool no_proc = !err && !special && kind == RESULT_REGULAR && access(file.temporary_path, F_OK);
+	if (no_proc)
+		err = -errno;
 	if (err) {
 		if (file.fd >= 0)
 			close(file.fd);
 		if (*file.temporary)
 			file_place_discard(&file.place, file.temporary);
 		file_place_fini(&file.place);
-		return diag_set(reterr, err, "%s: %s", path, strerror(-err));
+		free(file.temporary_path);
+		return diag_set(reterr, err, "%s: %s%s", path, strerror(-err),
+				no_proc ? ": this format needs /proc, is it mounted?" : "");
 	}
 	*ret = file;
 	return 0;
