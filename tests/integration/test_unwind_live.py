@@ -53,11 +53,11 @@ def chains(millrace, path, programs):
     return [names for names in samples if any(name.startswith('deep_burn') for name in names)]
 
 
-def check_chains(found, least=30):
+def check_chains(found, least=30, said=''):
     """A sample may be in the kernel, or in what deep_burn() calls; all callers are there, up to _start()."""
     assert len(found) >= least
     for names in found:
-        assert sum(name.startswith('deep_call') for name in names) == CALLS, names
+        assert sum(name.startswith('deep_call') for name in names) == CALLS, (names, said)
         assert names[-1].startswith('_start'), names
 
 
@@ -152,7 +152,7 @@ def test_snapshots_of_overwritten_rings(millrace, programs, tmp_path):
     assert len(parts) == 2, done.err
     for path in parts:
         check_no_stack(path)
-        check_chains(chains(millrace, path, programs), least=60)
+        check_chains(chains(millrace, path, programs), least=60, said=done.err)
 
 
 def test_both_kinds_of_rings(millrace, programs, tmp_path):
