@@ -12,8 +12,8 @@ LIMITS = range(8, 16)  # more than the recording, the output and shared librarie
 @pytest.fixture(scope='module')
 def recording(run, program, programs, tmp_path_factory):
     path = tmp_path_factory.mktemp('recording') / 'perf.data'
-    run([program, 'record', '-q', '--call-graph', 'dwarf', '-e', 'cpu-clock:u', '-F', '999', '-o', path, '--',
-         programs / 'spin', '-m', '50'])
+    run([program, 'record', '-q', '--call-graph', 'dwarf', '-e', 'cpu-clock', '-F', '999', '-o', path, '--', 'sh', '-c',
+         f'{programs}/spin -m 50; {programs}/syscalls -t 1 -n 300000'])  # the kernel's symbols are a file, too
     return path
 
 

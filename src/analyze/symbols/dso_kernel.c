@@ -3,6 +3,7 @@
 #include "analyze/symbols/dso_kernel.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/log.h"
 #include "base/span.h"
 #include "read/session.h"
+#include "sysinfo/shortage.h"
 #include "tasks/maps.h"
 
 enum { KALLSYMS_MAX_BYTES = 1 << 28 };
@@ -121,6 +123,8 @@ static bool kallsyms_read(const struct kernel_image *image, struct buf *ret)
 	if (!path)
 		return false;
 	int err = fd_slurp(path, KALLSYMS_MAX_BYTES, ret);
+	if (err == -EMFILE || err == -ENFILE)
+		shortage_note(err);
 	if (err)
 		log_note("kernel symbols: cannot read %s: %s", path, strerror(-err));
 	return !err;
