@@ -41,6 +41,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+READERS = {'diff', 'export', 'flame', 'merge', 'query', 'report', 'script'}  # commands that read recordings
+
 # Held alone by tests that change kernel.perf_event_paranoid, together by those that rely on what it says.
 SYSCTL_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
 
@@ -242,27 +244,36 @@ def run():
 
 @pytest.fixture(scope='session')
 def kernel_symbols(tmp_path_factory):
-    """An environment in which a program reads a copy of /proc/kallsyms: the kernel formats it each time, for 50 ms."""
+    """
+    An environment in which a program reads a copy of /proc/kallsyms: the kernel formats it each time, for 50 ms. Half
+    of its lines are not in it: they name the padding before each function, where nothing runs.
+    """
     copy = tmp_path_factory.mktemp('kernel') / 'kallsyms'
-    shutil.copyfile('/proc/kallsyms', copy)
+    with open('/proc/kallsyms', 'rb') as symbols:
+        copy.write_bytes(b''.join(line for line in symbols if b' __pfx_' not in line))
     return {'LD_PRELOAD': str(KALLSYMS_COPY), 'KALLSYMS_COPY': str(copy)}
 
 
 @pytest.fixture(scope='session')
-def copied_symbols(kernel_symbols):
-    """That environment for millrace. With a sanitizer no library can be loaded before that of it."""
-    return kernel_symbols if KALLSYMS_COPY.exists() and not sanitized() else {}
+def copied_symbols(program, kernel_symbols):
+    """That environment for millrace. The library of a sanitizer has to be loaded before all others."""
+    if not KALLSYMS_COPY.exists():
+        return {}
+    linked = subprocess.run(['ldd', program], stdout=subprocess.PIPE, text=True, check=False).stdout
+    runtime = re.search(r'=> (\S+/lib(?:clang_rt\.)?[at]san\S*)', linked)
+    if not runtime:
+        return kernel_symbols
+    return {**kernel_symbols, 'LD_PRELOAD': f"{runtime[1]}:{kernel_symbols['LD_PRELOAD']}"}
 
 
 @pytest.fixture(scope='session')
 def millrace(program, copied_symbols):
     """
-    millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run. What reads recordings in tests of parity
-    reads the copy of the symbols of the kernel that perf reads there.
+    millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run. What reads recordings reads the copy of
+    the symbols of the kernel that perf reads; with env={'LD_PRELOAD': ''} those of this moment.
     """
     def run_millrace(*args, env=None, **keywords):
-        parity = 'tests/parity/' in os.environ.get('PYTEST_CURRENT_TEST', '')
-        more = copied_symbols if parity and args and args[0] in ('report', 'script', 'diff') else {}
+        more = copied_symbols if args and args[0] in READERS else {}
         return run_command([program, *args], env={**more, **(env or {})}, **keywords)
     return run_millrace
 
