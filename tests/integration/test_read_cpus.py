@@ -63,7 +63,7 @@ SCRIPTS = {  # of which recordings, with which options
     },
     'events': {'plain': [], 'types': ['-F', 'trace:comm,trace', '-F', 'sw:-comm'], 'hidden': ['-F', 'sw:']},
     'group': {'plain': []},
-    'stacks': {'plain': ['--time', '40%-50%']},
+    'stacks': {'plain': ['--time', '25%-75%']},
     'sched': {'plain': [], 'leaf': ['-G']},
 }
 
@@ -88,7 +88,7 @@ def said(done):
 @pytest.fixture(scope='module')
 def recordings(millrace, program, programs, one_cpu, need_tracefs, tmp_path_factory):
     """recordings(name) -> its path; recorded when it is asked for first."""
-    base, calls = tmp_path_factory.mktemp('recordings'), 6000 if 'tsan' in str(program) else 15000
+    base, calls = tmp_path_factory.mktemp('recordings'), 3000 if sanitized() else 15000
 
     def get(name):
         if not (base / name).exists():

@@ -47,11 +47,12 @@ MAKES_TEST_DATA static void fill_random(unsigned *seed, uint8_t *to, size_t len)
 {
 	uint32_t state = *seed | 1;
 
-	for (size_t i = 0; i < len; i++) {
+	for (size_t i = 0; i < len; i += sizeof(state)) {
 		state ^= state << 13;
 		state ^= state >> 17;
 		state ^= state << 5;
-		to[i] = (uint8_t)(state >> 7);
+		for (size_t k = 0; k < sizeof(state) && i + k < len; k++)
+			to[i + k] = (uint8_t)(state >> 8 * k);
 	}
 	*seed = state;
 }
@@ -311,7 +312,7 @@ static void read_damaged(struct span bytes, bool ahead, struct reading *ret)
 	source_close(source);
 }
 
-static size_t common_front(struct span a, struct span b)
+MAKES_TEST_DATA static size_t common_front(struct span a, struct span b)
 {
 	const uint8_t *left = a.ptr, *right = b.ptr;
 	size_t at = 0;
@@ -321,7 +322,7 @@ static size_t common_front(struct span a, struct span b)
 	return at;
 }
 
-static size_t common_back(struct span a, struct span b)
+MAKES_TEST_DATA static size_t common_back(struct span a, struct span b)
 {
 	const uint8_t *left = a.ptr, *right = b.ptr;
 	size_t at = 0;

@@ -227,7 +227,7 @@ static void test_threads_with_little_memory(void **state)
 	static struct confluence all;
 
 	(void)state;
-	for (int run = 0; run < 20; run++) {
+	for (int run = 0; run < 8; run++) {
 		confluence_open(&all, &little, &sharing);
 		run_threads(&all, 0);
 		confluence_close(&all);

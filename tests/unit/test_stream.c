@@ -145,7 +145,7 @@ struct run {
 	uint64_t start; /* of every ring: near the end of it, records wrap at once */
 };
 
-enum { MAX_RINGS = 64, NR_PASSES = 60 };
+enum { MAX_RINGS = 64, NR_PASSES = 21 };
 
 static void pump_run(const struct run *run, struct writer *writer)
 {
