@@ -127,7 +127,7 @@ uint64_t zlib_unpack(struct zlib_unpacker *unpacker, void *ret, uint64_t len)
 	return done;
 }
 
-bool zlib_unpack_ends_well(struct zlib_unpacker *unpacker)
+bool zlib_unpack_is_complete(struct zlib_unpacker *unpacker)
 {
 	uint8_t more;
 

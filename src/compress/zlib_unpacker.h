@@ -24,4 +24,4 @@ void zlib_unpacker_free(struct zlib_unpacker *unpacker); /* NULL is fine */
 uint64_t zlib_unpack(struct zlib_unpacker *unpacker, void *ret, uint64_t len);
 
 /* After all bytes: that the input ends there, with the right checksum. */
-bool zlib_unpack_ends_well(struct zlib_unpacker *unpacker);
+bool zlib_unpack_is_complete(struct zlib_unpacker *unpacker);

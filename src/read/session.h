@@ -111,7 +111,7 @@ struct session_info {
 	/* records that came after newer ones had been delivered, although the marks promise that none does */
 	uint64_t nr_late;
 	int64_t mtime_ns; /* since 1970; 0: unknown */
-	bool stays;       /* it is a file or directory, which can be opened again */
+	bool can_reopen;  /* it is a file or directory, which can be opened again */
 };
 const struct session_info *session_info(const struct session *session);
 

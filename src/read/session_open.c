@@ -452,7 +452,7 @@ static int open_path(struct session *session, struct diag *reterr)
 		return diag_set(reterr, -errno, "%s", strerror(errno));
 	if (fstat(session->fd, &st) < 0)
 		return diag_set(reterr, -errno, "%s", strerror(errno));
-	session->info.stays = S_ISDIR(st.st_mode) || S_ISREG(st.st_mode);
+	session->info.can_reopen = S_ISDIR(st.st_mode) || S_ISREG(st.st_mode);
 	if (S_ISDIR(st.st_mode))
 		return open_directory(session, reterr);
 	int err = check_owner(&st, session->flags, reterr);

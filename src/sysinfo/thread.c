@@ -144,7 +144,7 @@ static int lock_segments(struct dl_phdr_info *object, size_t size, void *ctx)
 }
 
 /* Not what is mapped later (MCL_FUTURE): where locked memory has a limit mmap(2) would fail. */
-void memory_stay(void)
+void memory_lock(void)
 {
 	if (mlockall(MCL_CURRENT | MCL_ONFAULT))
 		dl_iterate_phdr(lock_segments, NULL);

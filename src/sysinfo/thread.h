@@ -44,4 +44,4 @@ void thread_use_add(struct thread_use *use, struct thread_use other);
  * RLIMIT_MEMLOCK is too small for all memory, only the program and its libraries are locked, as far as the limit
  * allows. To be called after all threads have been started.
  */
-void memory_stay(void);
+void memory_lock(void);

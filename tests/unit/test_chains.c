@@ -91,7 +91,7 @@ static uint32_t intern(uint32_t pid, const uint64_t *ips, unsigned nr)
 	struct location frames[64];
 	uint32_t chain, expected;
 
-	assert_true(chains_take(chains, &record.sample));
+	assert_true(chains_can_intern(chains, &record.sample));
 	assert_int_equal(chains_intern(chains, task, &record, &chain), 0);
 	unsigned nr_frames = machine_callchain(machine, task, &record, frames, 64);
 	assert_int_equal(stacks_intern(stacks, frames, nr_frames, &expected), 0);

@@ -45,7 +45,7 @@ static bool unpack(struct span packed, enum zlib_unpack_by by, size_t most, unsi
 		came = zlib_unpack(unpacker, ret + done, part) == part;
 		done += part;
 	}
-	bool good = came && zlib_unpack_ends_well(unpacker);
+	bool good = came && zlib_unpack_is_complete(unpacker);
 	zlib_unpacker_free(unpacker);
 	return good;
 }
@@ -101,12 +101,12 @@ static void test_fewer_bytes_than_wanted(void **state)
 		struct zlib_unpacker *unpacker = zlib_unpacker_new(in, all[i]);
 		assert_int_equal(zlib_unpack(unpacker, got, sizeof(got)), BYTES);
 		assert_int_equal(zlib_unpack(unpacker, got, sizeof(got)), 0);
-		assert_true(zlib_unpack_ends_well(unpacker));
+		assert_true(zlib_unpack_is_complete(unpacker));
 		zlib_unpacker_free(unpacker);
 		/* There is more. */
 		unpacker = zlib_unpacker_new(in, all[i]);
 		assert_int_equal(zlib_unpack(unpacker, got, BYTES - 1), BYTES - 1);
-		assert_false(zlib_unpack_ends_well(unpacker));
+		assert_false(zlib_unpack_is_complete(unpacker));
 		zlib_unpacker_free(unpacker);
 	}
 }

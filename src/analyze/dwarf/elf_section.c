@@ -114,7 +114,7 @@ static void unpack_zlib(struct elf_section *section, uint64_t end)
 	if (!packed->zlib)
 		return;
 	packed->done += zlib_unpack(packed->zlib, (uint8_t *)section->bytes + packed->done, end - packed->done);
-	if (packed->done == section->len && !zlib_unpack_ends_well(packed->zlib))
+	if (packed->done == section->len && !zlib_unpack_is_complete(packed->zlib))
 		packed->done = 0;
 }
 

@@ -69,7 +69,7 @@ void chains_forget(struct chains *chains)
 	memset(chains->known, 0, sizeof(chains->known));
 }
 
-bool chains_take(const struct chains *chains, const struct sample *sample)
+bool chains_can_intern(const struct chains *chains, const struct sample *sample)
 {
 	return machine_chain_is_plain(chains->machine, sample);
 }

@@ -19,7 +19,7 @@ struct chains *chains_new(struct machine *machine, struct stacks *stacks);
 void chains_free(struct chains *chains); /* NULL is fine */
 
 /* false: there is more to the chain of that sample than its addresses: use machine_callchain(). */
-bool chains_take(const struct chains *chains, const struct sample *sample);
+bool chains_can_intern(const struct chains *chains, const struct sample *sample);
 
 /* The whole chain, as machine_callchain() and stacks_intern() would make it. 0 or -ENOMEM. */
 int chains_intern(struct chains *chains, struct task *task, const struct session_record *record, uint32_t *ret_chain);

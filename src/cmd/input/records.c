@@ -27,7 +27,7 @@ int input_records_open(struct input_records *records, struct session *session, u
 	return err == -EAGAIN ? 0 : err;
 }
 
-void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr)
+void input_records_step_progress(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr)
 {
 	uint64_t nr_records = 0;
 
@@ -147,7 +147,7 @@ int input_records_next(struct input_records *records, const struct session_recor
 	return got;
 }
 
-size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret)
+size_t input_records_span_begin(struct input_records *records, const struct prefetcher_chunk **ret)
 {
 	size_t nr;
 	const struct event_desc *events = session_events(records->session, &nr);

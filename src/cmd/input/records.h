@@ -47,8 +47,8 @@ int input_records_next(struct input_records *records, const struct session_recor
  * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->prefetcher up to prefetcher_span_end().
  * 0 for a pipe, and where samples are split or kept, too: input_records_next() has what comes next.
  */
-size_t input_records_run(struct input_records *records, const struct prefetcher_chunk **ret);
+size_t input_records_span_begin(struct input_records *records, const struct prefetcher_chunk **ret);
 /* All samples of those chunks are used: for the progress. Before prefetcher_span_end(). */
-void input_records_passed(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr);
+void input_records_step_progress(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr);
 /* To be called before the session is closed, and before its position is read. */
 void input_records_close(struct input_records *records);

@@ -105,7 +105,7 @@ static bool has_whole_chain(const struct sample_walk *walk, const struct sample 
 {
 	return !walk->filters && !walk->options.max_stack && sample->present & PERF_SAMPLE_CALLCHAIN &&
 	       sample->nr_ips > 1 && sample->ips[0] >= PERF_CONTEXT_MAX && sample->ips[1] == sample->ip &&
-	       chains_take(walk->chains, sample);
+	       chains_can_intern(walk->chains, sample);
 }
 
 static int find_stack(struct sample_walk *walk, struct task *task, const struct session_record *record, uint32_t *ret)

@@ -290,7 +290,7 @@ static enum session_flags session_order(const struct report_options *options)
 static int run_dump(struct report *report, struct diag *reterr)
 {
 	const struct report_options *options = &report->options;
-	bool again = session_info(report->session)->stays;
+	bool again = session_info(report->session)->can_reopen;
 
 	print_front(report, report->session);
 	int err = dump_session(report->session, &options->input.machine, stdout, reterr);

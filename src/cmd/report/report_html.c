@@ -75,7 +75,7 @@ static int print_losses(struct html *html, FILE *to, struct diag *reterr)
 	struct diag diag = {0};
 
 	(void)reterr;
-	if (!session_info(html->reading.session)->stays) {
+	if (!session_info(html->reading.session)->can_reopen) {
 		fputs("This recording came through a pipe: what it lost can be told of a file only.\n", to);
 		return 0;
 	}

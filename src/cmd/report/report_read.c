@@ -51,12 +51,12 @@ static int take(struct reading *reading, const struct session_record *record, st
 static int64_t take_run(struct reading *reading, struct input_records *records, struct diag *reterr)
 {
 	const struct prefetcher_chunk *chunks;
-	size_t nr = reading->workers && reading->begun ? input_records_run(records, &chunks) : 0;
+	size_t nr = reading->workers && reading->begun ? input_records_span_begin(records, &chunks) : 0;
 
 	if (!nr)
 		return 0;
 	int64_t got = report_workers_take(reading->workers, records->prefetcher, (struct report_run){chunks, nr});
-	input_records_passed(records, chunks, nr);
+	input_records_step_progress(records, chunks, nr);
 	prefetcher_span_end(records->prefetcher, nr);
 	return got < 0 ? describe_error(reading, (int)got, reterr) : got;
 }

@@ -256,7 +256,7 @@ static int find_chain(struct samples *samples, struct task *task, const struct s
 	bool whole = !options->max_stack && !options->hide_unresolved && !samples->callers.has_parent &&
 		     !samples->callers.has_ignored;
 
-	if (whole && chains_take(samples->chains_of, &record->sample))
+	if (whole && chains_can_intern(samples->chains_of, &record->sample))
 		return chains_intern(samples->chains_of, task, record, ret);
 	unsigned nr = machine_callchain(samples->machine, task, record, samples->frames, CHAIN_MOST_FRAMES);
 	if (samples->options.hide_unresolved)

@@ -192,7 +192,7 @@ static int run_round(struct script_workers *workers, struct input_records *recor
 		raise(SIGPIPE);
 	for (round->nr = 0; round->nr < nr && result > 0; round->nr++)
 		result = complete_chunk(workers, prefetcher, round->nr, reterr);
-	input_records_passed(records, workers->pieces, round->nr);
+	input_records_step_progress(records, workers->pieces, round->nr);
 	prefetcher_span_end(prefetcher, round->nr);
 	adapt_round(workers);
 	workers->making = workers->made;
@@ -229,7 +229,7 @@ static size_t count_samples(const struct prefetcher_chunk *pieces, size_t nr)
 
 int script_workers_print(struct script_workers *workers, struct input_records *records, struct diag *reterr)
 {
-	size_t nr = workers->nr_alone ? 0 : input_records_run(records, &workers->pieces);
+	size_t nr = workers->nr_alone ? 0 : input_records_span_begin(records, &workers->pieces);
 
 	if (workers->nr_alone)
 		workers->nr_alone--;

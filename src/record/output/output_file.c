@@ -316,7 +316,7 @@ void output_file_write_provisional_header(struct output_file *output, const stru
 	if (!params->options->directory)
 		return;
 	const struct finish_params finishing = main_file(output, params);
-	output->ahead = true;
+	output->has_provisional_header = true;
 	(void)!write_provisional_header(&finishing);
 }
 
@@ -330,7 +330,7 @@ void output_file_run_stages(struct output_file *output)
 int output_file_put(struct output_file *output, const struct output_params *params, const struct buf *records,
 		    struct diag *reterr)
 {
-	if (output->ahead && records->len) {
+	if (output->has_provisional_header && records->len) {
 		const struct finish_params finishing = main_file(output, params);
 		(void)!reopen_header(&finishing); /* what fails here fails for the writer, too */
 	}

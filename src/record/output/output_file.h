@@ -56,9 +56,9 @@ struct output_file {
 	struct buf initial_rest; /* the part of the initial state that did not fit there */
 	struct writer *writer;   /* of the file, or of the main file of a directory */
 	struct writer_params writer_params;
-	bool ahead;       /* output_file_write_provisional_header() */
-	bool retained;    /* has no file yet, its records are in memory: output_file_write_retained() */
-	double history_s; /* of one that was held: length of the time, in s, of which it has all records */
+	bool has_provisional_header; /* output_file_write_provisional_header() */
+	bool retained;               /* has no file yet, its records are in memory: output_file_write_retained() */
+	double history_s;            /* of one that was held: length of the time, in s, of which it has all records */
 	struct data_files files;
 };
 

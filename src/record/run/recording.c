@@ -903,7 +903,7 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 static int start_events(struct recording *rec, struct diag *reterr)
 {
 	/* All our threads run by now. */
-	memory_stay();
+	memory_lock();
 	int err = eventset_leave_out_recorder(&rec->set, reterr);
 
 	if (err)
