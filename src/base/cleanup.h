@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cleanup: scope guards for locals that own something, and the hand-over that ends the ownership. */
+/* cleanup: scope guards for local variables that own something; take_ptr() and take_fd() end the ownership. */
 #pragma once
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ static inline void cleanup_dir(DIR **dir)
 #define AUTO_FILE __attribute__((cleanup(cleanup_file)))
 #define AUTO_BUF __attribute__((cleanup(buf_fini)))
 
-/* The pointer, out of its guard. */
+/* Returns the pointer and sets the variable to NULL, so that its guard does not free it; take_fd() sets -1. */
 #define take_ptr(slot)                                                                                                 \
 	({                                                                                                             \
 		__typeof__(slot) taken_ = (slot);                                                                      \

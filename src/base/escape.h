@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * escape: text that others chose (names of threads, files, symbols, events, fields of records), made safe to print: a
- * byte of it can neither control a terminal, nor end a line, nor pass for what we print ourselves.
+ * escape: text that others chose (names of threads, files, symbols, events, fields of records), made safe to print: no
+ * byte of it can control a terminal or end a line, and it cannot be mistaken for text that we print ourselves.
  *
- *	\n \t \\         newline, tab, backslash
- *	\xNN             another control character of ASCII, DEL, or a byte that is no UTF-8
- *	\u{NN}           a control character of U+0080 to U+009F, a line separator, a mark or override of the direction
+ * 	\n \t \\         newline, tab, backslash
+ * 	\xNN             another control character of ASCII, DEL, or a byte that is no UTF-8
+ * 	\u{NN}           a control character of U+0080 to U+009F, a line separator, a mark or override of the direction
  *
- * All else stays. Different texts never become the same one. The escaped text is at most four times as long.
+ * All other characters are not changed. Different texts have different escaped texts. The escaped text is at most four
+ * times as long.
  */
 #pragma once
 
@@ -42,7 +43,9 @@ size_t escape_take(struct span *left, char *to, size_t room);
  */
 void escape_set_raw(bool raw);
 
-/* The top bit of one of the eight bytes at least is set when one of them is none from ' ' to '~', or a backslash. */
+/*
+ * Sets the top bit of at least one of the eight bytes if any byte of the word is a backslash or not within ' ' to '~'.
+ */
 static inline uint64_t escape_word_marks(uint64_t word)
 {
 	const uint64_t ones = 0x0101010101010101;
@@ -53,8 +56,8 @@ static inline uint64_t escape_word_marks(uint64_t word)
 }
 
 /*
- * Whether there may be anything to escape: a fast test that is never false by mistake, since most names need no escape
- * and are printed often.
+ * A fast first test, since most names need no escape and are printed often. false: there is nothing to escape. true:
+ * there may be; escape_needed() tells.
  */
 static inline bool escape_is_special(const char *bytes, size_t len)
 {
@@ -90,9 +93,9 @@ void escape_put_text(struct buf *buf, const char *text);
 
 /* An escaped text for printf(3): "%s" of `text`; or, where escaped_bytes() made it, "%.*s" of `len` and `text`. */
 struct escaped {
-	const char *text; /* the caller's own, when there was nothing to escape */
+	const char *text; /* the text of the caller, when there was nothing to escape; else `owned` */
 	int len;
-	char *owned;
+	char *owned; /* heap; NULL: none */
 };
 
 #define AUTO_ESCAPED __attribute__((cleanup(escaped_fini))) struct escaped
@@ -102,7 +105,6 @@ struct escaped escaped_bytes(const char *bytes, size_t len);
 void escaped_fini(struct escaped *escaped);
 
 /*
- * For printf("%.*s") of an escaped or raw text: the largest length up to `width` bytes that does not end inside a
- * character.
+ * For printf("%.*s") of an escaped or raw text: the largest length up to `width` bytes at which no character is split.
  */
 int escaped_cut(const char *text, int width);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* fd: whole transfers through file descriptors, and wake-ups by one. EINTR and short transfers end here. Any thread. */
+/*
+ * fd: reads and writes whole buffers through file descriptors: EINTR and short transfers are handled here. Any thread.
+ * Also the notifier, which wakes a thread through a file descriptor.
+ */
 #pragma once
 
 #include <stdatomic.h>
@@ -43,11 +46,11 @@ struct notifier {
 	atomic_bool armed;
 };
 
-int notifier_open(struct notifier *notifier); /* not armed; -errno */
+int notifier_open(struct notifier *notifier); /* 0 or -errno; it is not armed yet */
 void notifier_close(struct notifier *notifier);
 
 /*
- * Called by the owner. The next notification after notifier_arm() wakes it. A wake-up may be for something that the
+ * Called by the owner. The next notification after notifier_arm() wakes the owner; its cause may be something that the
  * owner has already seen.
  */
 void notifier_arm(struct notifier *notifier);

@@ -31,7 +31,7 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "a NULL item is the number 0"
 /* Zeroed is an empty table. */
 struct hash_table {
 	struct hash_slot *slots; /* heap */
-	size_t nr_slots, nr;     /* slots: 0 or a power of two; in use */
+	size_t nr_slots, nr;     /* nr_slots: 0 or a power of two; nr: slots in use */
 };
 
 void hash_table_fini(struct hash_table *table);  /* leaves an empty, usable table */
@@ -46,6 +46,7 @@ int hash_table_add_number(struct hash_table *table, uint64_t key, uint64_t numbe
 
 void hash_table_remove(struct hash_table *table, struct hash_slot *slot);
 
+/* The number of the slot at which the search for the key begins. */
 static inline size_t hash_table_place(const struct hash_table *table, uint64_t key)
 {
 	/*
@@ -87,7 +88,7 @@ static inline void *hash_table_find_item(const struct hash_table *table, uint64_
 	return slot ? slot->item : NULL;
 }
 
-/* 0: none. */
+/* The number that was added with that key; 0: none. */
 static inline uint64_t hash_table_find_number(const struct hash_table *table, uint64_t key)
 {
 	const struct hash_slot *slot = hash_table_find(table, key);

@@ -30,9 +30,9 @@ void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* with -vv */
 
 /*
- * Shows a status line that replaces the status line before, and is itself replaced by the next line of log_error() and
- * the others. Does nothing with -q, when stderr is no terminal, or when the process is in its background. By one thread
- * at a time. "" removes the line.
+ * Shows a status line, which replaces the previous one and is removed before a line of log_error() and the others. Does
+ * nothing with -q, when stderr is no terminal, or when the process runs in the background of its terminal. "" removes
+ * the line. One thread at a time.
  */
 void log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -42,14 +42,16 @@ void log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 struct progress {
 	const char *what; /* borrowed; NULL: nothing is shown */
-	uint64_t nr_records, start_ns, next_ns;
-	bool bytes;           /* what is counted are bytes, not records */
-	uint64_t done, total; /* in any unit, such as bytes of the input; set by the caller; total 0: not known */
+	uint64_t nr_records;
+	uint64_t start_ns, next_ns; /* CLOCK_MONOTONIC: the start, and when the line is shown next */
+	bool bytes;                 /* nr_records counts bytes, not records */
+	uint64_t done, total;       /* in any unit, such as bytes of the input; set by the caller; total 0: not known */
 };
 
 /* The first line is shown after one second, so quick work shows none. */
 void progress_start(struct progress *progress, const char *what);
 
+/* Shows the line, at most once in 200 ms. Called by progress_step(). */
 void progress_show(struct progress *progress);
 
 /* The text of the line at `now_ns` (CLOCK_MONOTONIC, after the start). */
@@ -59,7 +61,7 @@ void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PR
 /* To be called after `nr` more records (or bytes); `done` is how much of the total is finished now. */
 static inline void progress_step(struct progress *progress, uint64_t nr, uint64_t done)
 {
-	enum { STEP_RECORDS = 1 << 12 }; /* between two looks at the clock */
+	enum { STEP_RECORDS = 1 << 12 }; /* the clock is read once for so many */
 	uint64_t before = progress->nr_records;
 
 	progress->nr_records += nr;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * pool: many small objects that live and die together and never move. One owner, one thread.
- */
+/* pool: many small objects that are freed together and never move. One owner, one thread. */
 #pragma once
 
 #include <stddef.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * rbtree: a red-black tree, used only where perf's output depends on the shape of its own red-black tree, that is on
- * the order of insertions and removals: the same operations here give the same shape and so the same output. There are
- * two such cases: symbols may overlap, and perf searches them by their start alone; and some of perf's comparisons of
- * rows are not transitive (by the distance of addresses; by the depth of chains, but only within one task).
+ * the order of insertions and removals. The same operations here give the same shape, and so the same output. There are
+ * two such cases. Symbols may overlap, and perf searches them by their start alone. And some of perf's comparisons of
+ * rows are not transitive: those by the distance of addresses, and those by the depth of chains, which are made within
+ * one task only.
  *
  * Insertion and removal are the textbook algorithms (Cormen et al., "Introduction to Algorithms", red-black trees; the
  * kernel's rbtree yields the same shapes).

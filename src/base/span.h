@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* span: borrowed bytes, and reading them. Owns nothing; valid as long as the bytes are. */
+/*
+ * span: a pointer to borrowed bytes and their number; and a cursor that reads them. A span owns nothing; it is valid as
+ * long as the bytes are.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -99,7 +102,7 @@ static inline uint64_t cursor_u64(struct cursor *c)
 	return value;
 }
 
-/* Numbers of DWARF; bits beyond 64 are lost. Source: DWARF 5, 7.6 "Variable Length Data". */
+/* LEB128 numbers, unsigned and signed; bits beyond 64 are lost. Source: DWARF 5, 7.6 "Variable Length Data". */
 static inline uint64_t cursor_uleb(struct cursor *c)
 {
 	uint64_t value = 0;

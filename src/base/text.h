@@ -11,6 +11,7 @@
 
 enum { DIGITS_ROOM = 20 /* bytes of the longest number; each call may overwrite so many bytes from `to` on */ };
 
+/* How many digits the number has. */
 static inline unsigned digits_of_hex(uint64_t number)
 {
 	return number ? (67 - (unsigned)__builtin_clzll(number)) / 4 : 1;

@@ -30,7 +30,7 @@ void thread_pool_free(struct thread_pool *pool); /* NULL is fine */
  * Starts a job: tasks 0 to nr_tasks - 1, each done once, begun in ascending order. thread_pool_finish() does tasks as
  * well, and returns when all are done. Each thread takes the next task when it is free, so a thread that gets no CPU
  * delays only the task it is in. Memory that the caller wrote before thread_pool_begin() is visible to all tasks, and
- * what they write is visible to the caller after thread_pool_finish(). Must not be called by a task.
+ * what the tasks write is visible to the caller after thread_pool_finish(). Must not be called by a task.
  */
 void thread_pool_begin(struct thread_pool *pool, thread_pool_task *task, void *ctx, unsigned nr_tasks);
 void thread_pool_finish(struct thread_pool *pool);

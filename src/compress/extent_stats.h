@@ -19,8 +19,8 @@ int extent_stats_new(const struct event_desc *events, size_t nr_events, struct e
 void extent_stats_free(struct extent_stats *stats); /* NULL is fine */
 
 /*
- * The index of the event that the record belongs to; 0 when the record has no id. All of its header.size bytes must be
- * readable.
+ * The index of the event that the record belongs to; 0 when the record has no id. All header.size bytes of the record
+ * must be readable.
  */
 size_t extent_stats_event_of(const struct extent_stats *stats, const uint8_t *record);
 

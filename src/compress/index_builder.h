@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index_builder: extents of a file without an index, found while its records go by or are read back: the same index, so
- * that readers leave out what they do not need. Records that samples in other extents may need (task events) get
- * extents of their own.
+ * index_builder: makes the index of extents (extent_index.h) of a file that was stored without one: from the records
+ * while they are recorded, or when they are read back. With the index, readers skip extents that they do not need.
+ * Records that samples in other extents may depend on (task events) get extents of their own.
  *
- * Its memory is fixed: with more records extents become longer. One thread at a time.
+ * Memory is fixed: with more records the extents become longer. One thread at a time.
  */
 #pragma once
 
@@ -17,20 +17,20 @@
 struct perf_event_header;
 
 struct index_builder {
-	struct extent_fields now; /* nr_records 0: none */
-	uint64_t now_end;
-	bool now_packed; /* COMPRESSED records */
-	uint64_t unit_bytes,
-		least_bytes;          /* an extent is not longer; is not cut by a change of kind while it is shorter */
+	struct extent_fields now;     /* the present extent; nr_records 0: none */
+	uint64_t now_end;             /* file offset of its end */
+	bool now_packed;              /* it consists of COMPRESSED records */
+	uint64_t unit_bytes;          /* an extent that has this size ends before the next record */
+	uint64_t least_bytes;         /* a change between task events and others does not end a shorter extent */
 	struct extent_fields *fields; /* heap */
 	size_t nr;
-	bool full; /* cannot be kept: there is no index then */
+	bool full; /* there are too many extents: no index is made */
 };
 
 int index_builder_new(struct index_builder **ret);            /* 0 or -ENOMEM */
 void index_builder_free(struct index_builder *index_builder); /* NULL is fine */
 
-/* What comes next is of that part, as in the index. */
+/* The next records are in that part of the recording (extent_fields.part). */
 void index_builder_part(struct index_builder *index_builder, uint32_t part);
 
 /* A record at that offset of the file, which has header.size readable bytes. time_ns 0: it has no time. */
@@ -38,8 +38,9 @@ void index_builder_record(struct index_builder *index_builder, uint64_t offset, 
 			  uint64_t time_ns);
 
 /*
- * The same for samples with a time, of which there are many: how many bytes behind `offset` may be the first of such a
- * one that goes where the last records went; 0: none, it has to be told alone.
+ * A faster way for samples with a time, of which there are many: returns how many bytes from `offset` on belong to the
+ * present extent. Samples that begin within these bytes may be added with index_builder_samples(). 0: none; call
+ * index_builder_record() for the next record.
  */
 static inline uint64_t index_builder_room(const struct index_builder *index_builder, uint64_t offset)
 {
@@ -49,7 +50,7 @@ static inline uint64_t index_builder_room(const struct index_builder *index_buil
 	return goes_on && now->bytes < index_builder->unit_bytes ? index_builder->unit_bytes - now->bytes : 0;
 }
 
-/* `nr` samples, the first bytes of which lie within index_builder_room(). */
+/* Adds `nr` samples of `bytes` bytes in all. Each of them begins within index_builder_room(). */
 static inline void index_builder_samples(struct index_builder *index_builder, uint64_t bytes, uint64_t nr,
 					 uint64_t first_ns, uint64_t last_ns)
 {
@@ -63,11 +64,12 @@ static inline void index_builder_samples(struct index_builder *index_builder, ui
 }
 
 /*
- * A COMPRESSED record; frame_bytes: what a frame that it starts says it holds. 0: it goes on. UINT64_MAX: without end.
+ * A COMPRESSED record of `size` bytes. frame_bytes: content size of the zstd frame that begins in the record; 0: the
+ * record continues a frame; UINT64_MAX: the frame does not state its size, as in a stream, and gets no extent.
  */
 void index_builder_packed(struct index_builder *index_builder, uint64_t offset, uint16_t size, uint64_t frame_bytes);
-/* A record that came out of it. */
+/* A record that was decompressed from the last COMPRESSED records. */
 void index_builder_unpacked(struct index_builder *index_builder, const uint8_t *record, uint64_t time_ns);
 
-/* Adds what was found. 0 or -ENOMEM. */
+/* Ends the last extent, and adds all extents to the list; adds none when there were too many. 0 or -ENOMEM. */
 int index_builder_list(struct index_builder *index_builder, struct extent_list *list);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * zlib_unpacker: unpacks zlib's format in parts, one behind the other: by ISA-L, which takes half of the time, where
- * that is installed, or else by zlib. One owner, one thread. Source of the format: RFC 1950.
+ * zlib_unpacker: decompresses data in zlib's format, from front to back: by ISA-L, which takes half of the time, if it
+ * is installed, or else by zlib. One owner, one thread. Source of the format: RFC 1950.
  */
 #pragma once
 
@@ -12,16 +12,18 @@
 
 enum zlib_unpack_by {
 	ZLIB_UNPACK_BEST,
-	ZLIB_UNPACK_BY_ZLIB, /* what ISA-L is compared with */
+	ZLIB_UNPACK_BY_ZLIB, /* for tests, which compare both */
 };
 
 struct zlib_unpacker;
-/* packed: borrowed. NULL: out of memory, or it has more than 4 GiB. */
+/* packed: borrowed. NULL: out of memory, or `packed` has more than 4 GiB. */
 struct zlib_unpacker *zlib_unpacker_new(struct span packed, enum zlib_unpack_by by);
 void zlib_unpacker_free(struct zlib_unpacker *unpacker); /* NULL is fine */
 
-/* The next bytes. Returns how many; fewer than `len`: it ends there, or is damaged. */
+/*
+ * Decompresses the next `len` bytes. Returns how many there are; fewer than `len`: the data ends there, or is damaged.
+ */
 uint64_t zlib_unpack(struct zlib_unpacker *unpacker, void *ret, uint64_t len);
 
-/* After all bytes: that the input ends there, with the right checksum. */
+/* After all bytes were decompressed: whether the input ends there, and its checksum is right. */
 bool zlib_unpack_is_complete(struct zlib_unpacker *unpacker);

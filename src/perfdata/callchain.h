@@ -32,16 +32,17 @@ unsigned callchain_max_frames(const struct perf_event_attr *attr);
 /* The user frames of a sample. */
 struct callchain {
 	const uint64_t *ips; /* innermost first; callers are return addresses minus 1 */
-	unsigned nr;         /* 0: unknown; then the user part that the chain had already stays */
+	unsigned nr;         /* 0: unknown; then the user part that the recorded chain has is kept */
 	/* limit for the whole chain, kernel frames included; the outermost frames beyond it are left out */
 	unsigned most;
 };
 
 /*
- * Changes the SAMPLE in place: the user part of its chain becomes `user`, registers and stack go, all other fields
- * stay. `attr` is as the record was made, callchain_is_dump(); `sample` what sample_decode() has read of this very
- * record, and invalid afterwards. The record never becomes longer: of what would not fit the outermost frames are left
- * out (no sound chain has more frames than its stack has words). Returns its size, which is in its header, too.
+ * Changes the SAMPLE in place: the user part of its chain becomes `user`, user registers and stack are removed, all
+ * other fields are kept. `attr`: as when the record was made; callchain_is_dump() is true for it. `sample`: what
+ * sample_decode() has read from this record; it is invalid afterwards. The record never becomes longer: the outermost
+ * frames that do not fit are left out (a valid chain has no more frames than its stack has words). Returns the new size
+ * of the record, and sets header.size to it.
  */
 size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_header *record,
 			 const struct sample *sample, const struct callchain *user);

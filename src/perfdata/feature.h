@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * feature: the optional sections behind the data of a perf.data file (or HEADER_FEATURE records of a pipe).
- * Encoders append one payload to a buf; decoders read one payload. Pure: what they hold comes from elsewhere.
+ * Encoders append one payload to a buf; decoders read one payload. Pure: the caller supplies the values.
  */
 #pragma once
 
@@ -17,7 +17,8 @@ struct buf;
 struct feature_set {
 	struct feature_payload {
 		enum feature_bit bit;
-		uint8_t *bytes; /* heap; NULL with len 0: that the section is there is what counts */
+		uint8_t *
+			bytes; /* heap; NULL with len 0: a section without content, whose presence is the information */
 		size_t len;
 	} * payloads; /* ascending by bit */
 	size_t nr;
@@ -26,9 +27,8 @@ struct feature_set {
 void feature_set_fini(struct feature_set *set);
 
 /*
- * Takes the bytes out of `payload` (which is left empty) and puts them in their place; a payload of that
- * bit that is there already is replaced. 0, or -ENOMEM (also when the payload's own encoder ran out of
- * memory).
+ * Moves the bytes of `payload`, which is empty afterwards, into the set, in the order of bits. An earlier payload of
+ * that bit is replaced. 0, or -ENOMEM (also when the encoder of the payload ran out of memory).
  */
 int feature_set_add(struct feature_set *set, enum feature_bit bit, struct buf *payload);
 
@@ -47,8 +47,8 @@ int feature_section(const uint64_t bits[LAYOUT_FEATURE_WORDS], struct span table
 		    struct file_section *ret);
 
 /*
- * The block of private sections behind a table: 1 found, and whole; 0: none there; -EBADMSG: it is damaged,
- * cut, or of another version.
+ * Finds the block of private sections behind a table. 1: found, and complete; 0: there is none; -EBADMSG: it is
+ * damaged, truncated, or of another version.
  */
 int feature_private_block(const uint64_t bits[LAYOUT_FEATURE_WORDS], struct span table, struct span *ret);
 
@@ -62,8 +62,8 @@ const char *feature_name(enum feature_bit bit);
 void feature_put_string(struct buf *out, const char *text);
 
 /*
- * The same, read: a pointer into the payload, NUL-terminated there; NULL and a bad cursor when it does not
- * fit.
+ * Reads such a string: returns a pointer into the payload, where the text ends with a NUL; NULL, and the cursor is bad,
+ * when it does not fit.
  */
 const char *feature_take_string(struct cursor *at);
 
@@ -100,7 +100,7 @@ struct feature_group {
 void feature_encode_groups(const struct feature_group *groups, uint32_t nr, struct buf *out);
 int feature_list_group(struct feature_list *list, struct feature_group *ret);
 
-/* SAMPLE_TIME: of the first and last sample. */
+/* SAMPLE_TIME: the times of the first and the last sample. */
 struct feature_sample_time {
 	uint64_t first_ns, last_ns;
 };

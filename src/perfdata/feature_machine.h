@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * feature_machine: what the header tells of CPUs, memory and PMUs: NRCPUS, CPU_TOPOLOGY, CACHE; NUMA_TOPOLOGY,
+ * feature_machine: the header features about CPUs, memory and PMUs: NRCPUS, CPU_TOPOLOGY, CACHE; NUMA_TOPOLOGY,
  * MEM_TOPOLOGY; PMU_MAPPINGS, CPU_PMU_CAPS, PMU_CAPS, HYBRID_TOPOLOGY. Decoded texts point into the payload.
  */
 #pragma once
@@ -11,7 +11,7 @@
 #include "perfdata/feature.h"
 
 struct feature_nrcpus {
-	uint32_t available; /* highest CPU that is present, and one */
+	uint32_t available; /* number of the highest CPU that is present, plus 1 */
 	uint32_t online;
 };
 void feature_encode_nrcpus(const struct feature_nrcpus *nr, struct buf *out);
@@ -35,7 +35,7 @@ void feature_encode_cpu_topology(const struct feature_cpu_groups *groups, const 
 
 struct feature_cpu_topology {
 	struct feature_list packages, cores, dies; /* of strings; all checked already */
-	uint32_t nr_cpus;                          /* as given */
+	uint32_t nr_cpus;                          /* as given to feature_decode_cpu_topology() */
 	bool has_ids, has_die_ids;                 /* for each CPU */
 	const uint8_t *ids, *die_ids;              /* private */
 };
@@ -68,8 +68,8 @@ int feature_list_numa(struct feature_list *list, struct feature_numa_node *ret);
 /* MEM_TOPOLOGY: which blocks of physical memory belong to which node. */
 struct feature_memory_node {
 	uint64_t node;
-	uint64_t nr_blocks;  /* highest block of the node, and one */
-	const uint8_t *bits; /* one of each block: u64 words in native order, unaligned */
+	uint64_t nr_blocks;  /* number of the highest block of the node, plus 1 */
+	const uint8_t *bits; /* one bit for each block: u64 words in native byte order, unaligned */
 };
 
 /* Words of `bits` that nr_blocks take. */
@@ -81,7 +81,7 @@ static inline uint64_t feature_memory_words(uint64_t nr_blocks)
 /* block < nr_blocks. */
 bool feature_memory_has(const struct feature_memory_node *node, uint64_t block);
 
-/* The payload begins so; nr nodes follow. */
+/* Appends the start of the payload; the caller appends `nr` nodes behind it. */
 void feature_put_memory_begin(uint64_t nr, uint64_t block_bytes, struct buf *out);
 void feature_put_memory(const struct feature_memory_node *node, struct buf *out);
 
@@ -100,14 +100,16 @@ struct feature_pmu {
 void feature_put_pmu(const struct feature_pmu *pmu, struct buf *out);
 int feature_list_pmu(struct feature_list *list, struct feature_pmu *ret);
 
-/* CPU_PMU_CAPS: what the PMU "cpu" can. HYBRID_TOPOLOGY has the same layout: name of the PMU and its CPUs. */
+/* CPU_PMU_CAPS: the capabilities of the PMU "cpu". HYBRID_TOPOLOGY has the same layout: name of the PMU and its CPUs.
+ */
 struct feature_pair {
 	const char *name, *value;
 };
 void feature_put_pair(const struct feature_pair *pair, struct buf *out);
 int feature_list_pair(struct feature_list *list, struct feature_pair *ret);
 
-/* PMU_CAPS: what the others can. An entry is encoded as a list of pairs, then the PMU's name as a string. */
+/* PMU_CAPS: the capabilities of the other PMUs. An entry is encoded as a list of pairs, then the PMU's name as a
+ * string. */
 struct feature_pmu_caps {
 	struct feature_list pairs; /* checked already */
 	const char *pmu;

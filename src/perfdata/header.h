@@ -22,8 +22,8 @@ int header_encode(const struct event_desc *events, size_t nr_events, struct buf 
 void header_encode_pipe(struct buf *out);
 
 /*
- * Reads a header from the first bytes of a file (give at least 104 when there are as many).
- * *ret_pipe: the pipe layout, of which only magic and size are set in *ret.
- * -EBADMSG with the reason: no perf.data, other byte order, a size that is none.
+ * Reads a header from the first bytes of a file (at least 104 of them, if the file has so many). *ret_pipe: it is the
+ * pipe layout, which sets only magic and size in *ret. -EBADMSG with the reason: not a perf.data file, the other byte
+ * order, or an invalid size.
  */
 int header_decode(struct span bytes, struct file_header *ret, bool *ret_pipe, struct diag *reterr);

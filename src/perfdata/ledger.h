@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ledger: what a recording lost and what recording cost, as the payload of a private section (FEATURE_LEDGER); and when
- * records were lost, derived from the records around the gap. The caller that fills or decodes a ledger owns it:
- * ledger_fini().
+ * ledger: what a recording lost and what the recorder itself used, as the payload of a private section
+ * (FEATURE_LEDGER); and when records were lost, derived from the records around the gap. The caller that fills or
+ * decodes a ledger owns it: ledger_fini().
  *
- * Times are of the clock of the samples.
+ * All times are in ns, on the clock of the samples.
  */
 #pragma once
 
@@ -21,7 +21,8 @@ struct perf_event_header;
 enum ledger_cause {
 	LEDGER_RING_FULL,
 	LEDGER_PAUSED,    /* the ring was paused while it was read */
-	LEDGER_THROTTLED, /* the kernel stopped an event that came too often, and does not count what it left out */
+	LEDGER_THROTTLED, /* the kernel stopped an event that came too often, and does not count the samples it left out
+			   */
 	LEDGER_TRIMMED,   /* samples whose stack dump we cut short; none of them is lost */
 	LEDGER_CPU_LIMIT, /* the ring was full because we drained it less often to respect --max-cpu */
 	LEDGER_FROZEN,    /* we had stopped the targets (SIGSTOP): a time in which nothing was lost */
@@ -33,14 +34,16 @@ enum ledger_cause {
 	LEDGER_CAUSES,
 };
 
-/* "ring full" … ; "unknown" for a number that is none. */
+/* "ring full" …; "unknown" for a number that no cause has. Static text. */
 const char *ledger_cause_name(uint32_t cause);
 /* Whether the cause is one of those of a full ring. LOST records report full rings, too, but not their cause. */
 bool ledger_cause_is_full(uint32_t cause);
 /* false: entries of that cause stand for a time or for samples, but no record is missing. */
 bool ledger_cause_loses(uint32_t cause);
 
-/* Between from_ns and to_ns `count` records were lost, or what the cause names happened. */
+/*
+ * Between from_ns and to_ns `count` records were lost; or, for a cause that loses none, what the cause names happened.
+ */
 struct ledger_entry {
 	uint32_t event; /* index of the event; LEDGER_NO_EVENT: not of a single one */
 	uint32_t cause;
@@ -67,7 +70,7 @@ enum ledger_action_kind {
 	LEDGER_ACTION_KINDS,
 };
 
-/* "ring grew" … ; "unknown" for a number that is none. */
+/* "ring grew" …; "unknown" for a number that no kind has. Static text. */
 const char *ledger_action_kind_name(uint32_t kind);
 
 /* What the recorder changed while it recorded, to lose less or to use less CPU time. */
@@ -93,11 +96,13 @@ struct ledger {
 };
 
 void ledger_fini(struct ledger *ledger); /* zeroed is fine */
+/* The functions that add something return 0 or -ENOMEM. */
 int ledger_add(struct ledger *ledger, const struct ledger_entry *entry);
 int ledger_add_action(struct ledger *ledger, const struct ledger_action *action);
-int ledger_add_actions(struct ledger *ledger, const struct ledger *other); /* all of the other's; sorts by time */
+int ledger_add_actions(struct ledger *ledger,
+		       const struct ledger *other); /* adds all actions of `other`; sorts by time */
 int ledger_add_cost(struct ledger *ledger, const char *name, uint64_t value);
-/* The same, once for a name: it may be there already. */
+/* Sets the cost of that name; adds it if it is not there yet. 0 or -ENOMEM. */
 int ledger_set_cost(struct ledger *ledger, const char *name, uint64_t value);
 
 void ledger_encode(const struct ledger *ledger, struct buf *out);
@@ -130,9 +135,9 @@ int ledger_join(struct ledger *ledger, struct ledger_entry *reported, size_t nr_
 int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret);
 
 /*
- * loss_times: when records of a ring were lost, derived from the records around the gap. Fed with the records of each
- * ring in the order in which they were in the ring; records of different rings may be mixed. One owner
- * (loss_times_fini), one thread.
+ * loss_times: when records of a ring were lost, derived from the records around the gap. The caller passes the records
+ * of each ring in the order of that ring; records of different rings may be mixed. One owner (loss_times_fini), one
+ * thread.
  *
  * The kernel writes a LOST record when the ring has room again, so the gap began after the last record before it. A
  * THROTTLE record and an UNTHROTTLE record enclose the time in which an event was throttled. The count in a LOST record
@@ -154,12 +159,12 @@ struct loss_id {
 struct loss_times {
 	const struct event_desc *events; /* borrowed */
 	size_t nr_events;
-	struct loss_id *ids; /* heap; ascending by id, and behind them one for records that tell no id */
+	struct loss_id *ids; /* heap; ascending by id; behind them one for records without an id */
 	size_t nr_ids;
-	size_t nr_places; /* CPUs, or tasks with a ring each */
-	size_t last;      /* index of the last look-up */
-	int id_offset, id_distance;
-	int cpu_offset, cpu_distance; /* in a file without ids; -1: not there */
+	size_t nr_places;             /* CPUs, or tasks with a ring each */
+	size_t last;                  /* index of the last look-up */
+	int id_offset, id_distance;   /* sample_id_offset() and sample_id_distance() of all events */
+	int cpu_offset, cpu_distance; /* of the CPU, in a file without ids; -1: not there */
 	uint64_t first_ns, last_ns;   /* of all samples; 0: none has a time */
 	struct ledger_entry *gaps;    /* heap; count: of a LOST record, 0 for throttled time */
 	size_t nr_gaps, gaps_room;
@@ -174,7 +179,7 @@ bool loss_times_samples(const struct loss_times *times, uint32_t event);
 /* One whole record (header->size readable bytes, any alignment); records of other types are ignored. 0 or -ENOMEM. */
 int loss_times_take(struct loss_times *times, const uint8_t *record, const struct perf_event_header *header);
 
-/* Extends first_ns and last_ns by samples that are not passed to loss_times_take(). 0, 0: there are none. */
+/* Extends first_ns and last_ns to cover samples that are not passed to loss_times_take(); 0, 0: there are none. */
 void loss_times_reach(struct loss_times *times, uint64_t first_ns, uint64_t last_ns);
 
 /*

@@ -58,7 +58,7 @@ enum event_update_kind {
 	EVENT_UPDATE_CPUS = 3,
 };
 
-/* One record where it lies. `header` is valid until the next call on what gave it. */
+/* One record where it lies. `header` is valid until the next call of the function that returned the view. */
 struct record_view {
 	const struct perf_event_header *header;
 	uint64_t offset;  /* bytes from the start of the file or pipe, for messages */

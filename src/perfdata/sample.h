@@ -40,14 +40,14 @@ struct sample {
 	struct sample_branch_stack branches;
 	struct sample_regs user_regs, intr_regs;
 	struct span user_stack; /* the bytes in use (dyn_size), not the whole dump */
-	struct span user_dump;  /* both as they lie in the record, with all their sizes */
+	struct span user_dump;  /* user_regs and user_stack as they lie in the record, with ABI and sizes */
 	uint64_t weight, data_src, transaction, phys_addr, cgroup, data_page_size, code_page_size;
 	struct span aux;
 };
 
 /*
- * `record` is a SAMPLE, 8-aligned, whose header.size bytes are readable. 0, or -EBADMSG when a field ends behind the
- * record or has a length that is no multiple of 8, which the kernel never writes. Bytes behind the last field are
+ * `record` is a SAMPLE, 8-aligned, whose header.size bytes are readable. 0, or -EBADMSG: a field ends behind the end of
+ * the record, or its length is not a multiple of 8, which the kernel never writes. Bytes behind the last field are
  * ignored.
  */
 int sample_decode(const struct perf_event_attr *attr, const struct perf_event_header *record, struct sample *ret);
@@ -88,9 +88,10 @@ int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event
 size_t sample_id_bytes(const struct perf_event_attr *attr);
 
 /*
- * Bytes from the start of a record that is no SAMPLE to the end of its trailer. That is its size, but for KSYMBOL and
- * BPF_EVENT: the kernel (seen in 6.18: perf_event_ksymbol_output(), perf_event_bpf_output()) adds a trailer to the size
- * for each event that gets the record, so of several recorders all but one get old bytes of the ring behind it.
+ * Bytes from the start of a record that is no SAMPLE to the end of its trailer. This is header.size except for KSYMBOL
+ * and BPF_EVENT: the kernel (seen in 6.18: perf_event_ksymbol_output(), perf_event_bpf_output()) adds a trailer to the
+ * size once for each event that gets the record. So, with several recorders, all but one get old bytes of the ring
+ * behind the trailer.
  */
 size_t sample_id_end(const void *record, size_t trailer_bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bpf_object: what the kernel tells of loaded BPF programs and their types. Any thread.
- * Source: bpf(2), <linux/bpf.h>.
+ * bpf_object: reads what the kernel knows of loaded BPF programs and of their types (BTF). Any thread. Source: bpf(2),
+ * <linux/bpf.h>.
  */
 #pragma once
 

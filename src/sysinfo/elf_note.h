@@ -14,9 +14,12 @@
 
 enum { ELF_NOTE_BUILD_ID_MAX = 20 };
 
-/* All return the bytes of the id (1 to ELF_NOTE_BUILD_ID_MAX), or a negative errno: -ENOENT, it has none. */
+/*
+ * All return the length of the id in bytes (1 to ELF_NOTE_BUILD_ID_MAX), or a negative errno; -ENOENT: the object has
+ * no build-id.
+ */
 
-/* From ELF notes in the byte order of this machine. Of an id longer than ELF_NOTE_BUILD_ID_MAX only the first bytes. */
+/* From ELF notes in the byte order of this machine. Of a longer id only the first ELF_NOTE_BUILD_ID_MAX bytes. */
 int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 /* -EINVAL: no ELF. */
@@ -30,14 +33,15 @@ int elf_note_of_file(const char *path, const struct object_mapping *mapped, uint
 int elf_note_of_process(pid_t pid, const char *path, const struct object_mapping *mapped,
 			uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
+/* Of the running kernel. */
 int elf_note_of_kernel(uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 /* `name` as in /proc/modules. */
 int elf_note_of_module(const char *name, uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);
 
 /*
- * The vdso in our own address space, which is a whole ELF image. There is no file of it; all processes of our word size
- * have the same one. Empty: there is none. Source: getauxval(3) AT_SYSINFO_EHDR, vdso(7).
+ * The vdso in our own address space, which is a whole ELF image. It has no file; all processes of our word size have
+ * the same one. len 0: there is none. Source: getauxval(3) AT_SYSINFO_EHDR, vdso(7).
  */
 struct span vdso_image(void);
 int elf_note_of_vdso(uint8_t ret[ELF_NOTE_BUILD_ID_MAX]);

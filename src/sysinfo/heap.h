@@ -6,7 +6,7 @@
 
 /*
  * From now on malloc(3) on the main thread takes its memory from huge pages, up to one gigabyte. Freed memory is not
- * returned to the kernel, so this is for commands that fill tables and end. Does nothing when the C library is not
- * glibc, or when no such range of addresses can be mapped.
+ * returned to the kernel, so this is for commands that fill tables and end. Called once, by the main thread. Does
+ * nothing when the C library is not glibc, or when the kernel refuses huge pages.
  */
 void heap_use_huge_pages(void);

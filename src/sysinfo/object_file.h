@@ -5,9 +5,9 @@
  * blocks, and a symbolic link below a root cannot lead out of it. Any thread.
  *
  * All object_file_open*() return a new descriptor for reading (O_CLOEXEC) that the caller closes; or -errno of open(2);
- * -EINVAL: it is no regular file; -ESTALE: it is not the file that was mapped. Where the process has too many open
- * files, it is allowed as many as its hard limit says; beyond that there is a shortage(). Source: openat2(2), proc(5)
- * "/proc/pid/root" and "/proc/pid/map_files".
+ * -EINVAL: it is no regular file; -ESTALE: it is not the file that was mapped. When the process has too many open
+ * files, its soft limit is raised to the hard limit; if that is not enough, shortage_note() is called. Source:
+ * openat2(2), proc(5) "/proc/pid/root" and "/proc/pid/map_files".
  */
 #pragma once
 
@@ -22,7 +22,8 @@ struct object_mapping {
 	struct file_id file;
 	uint64_t since_ns;          /* when it was mapped, on the clock of the records; 0: before the recording */
 	struct mapping_times times; /* end_wall_ns 0: accept it also if it was written to after it was mapped */
-	/* open with O_PATH: costs half as much, and only keeps the file from disappearing; needs file.generation 0 */
+	/* open with O_PATH: costs half as much; the descriptor keeps the file, but cannot read it; needs
+	 * file.generation 0 */
 	bool hold;
 };
 
@@ -58,14 +59,15 @@ int object_file_open_of_process(pid_t pid, const char *path, const struct object
 int object_file_open_map(pid_t pid, uint64_t start, uint64_t end, const struct object_mapping *mapped);
 
 /*
- * A process in a mount namespace that is there when ours may be gone: process 1, or where we may not look at that, the
- * first of our ancestors in another one. 0: they are in ours; -1: unknown, and we are in a user namespace, without
- * which an ordinary user has no mount namespace of his own.
+ * A process whose mount namespace will probably outlive ours: process 1, or, where we may not look at that, the nearest
+ * of our ancestors that is in another mount namespace. 0: all of these are in our mount namespace. -1: not known, and
+ * we are in a user namespace (without one an ordinary user cannot make a mount namespace).
  */
 pid_t process_outside_namespace(void);
 
 /*
- * Whether the open file, which was found under this path, is not there outside: there is another file, or none. Where
- * the outside is unknown, whether it is on a tmpfs.
+ * Whether the open file is seen under this path only in our mount namespace: `outside` (a process, as
+ * process_outside_namespace() returns it) has another file or none under it. `outside` -1: whether the file is on a
+ * tmpfs. `outside` 0: false.
  */
 bool object_file_is_private(int fd, const char *path, pid_t outside);

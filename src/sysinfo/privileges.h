@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * privileges: which ones this process has, and what a recorder gives up when its events are open. Capabilities belong
- * to a thread, and threads that it starts later inherit them: capabilities(7).
+ * privileges: which capabilities this process has, and which of them a recorder gives up when its events are open.
+ * Capabilities belong to a thread, and threads that it starts later inherit them: capabilities(7).
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* CAP_PERFMON, or CAP_SYS_ADMIN, which implies it; perhaps only in a user namespace, where it does not count. */
+/*
+ * Whether the calling thread has CAP_PERFMON, or CAP_SYS_ADMIN, which implies it. In a user namespace it may have them
+ * although perf_event_open(2) does not accept them: privileges_are_namespaced().
+ */
 bool privileges_have_perfmon(void);
 
-/* In a user namespace other than the first one, whose capabilities perf_event_open(2) asks for. false: not known. */
+/*
+ * Whether this process is in a user namespace other than the first one. perf_event_open(2) needs capabilities in the
+ * first one. false: also when it is not known.
+ */
 bool privileges_are_namespaced(void);
 
-/* For messages, in brackets behind the capability that is missing: how this user could have it. */
+/*
+ * How the user can get a capability that is missing: static text for messages, to be printed in brackets after its
+ * name.
+ */
 const char *privileges_advice(void);
 
 /*

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * priority: scheduling priority for the threads that drain, because a ring that fills while its reader waits for a CPU
+ * thread: priority, CPU time and locked memory of the threads that drain.
+ *
+ * priority: a high scheduling priority for these threads, because a ring that fills while its reader waits for a CPU
  * loses records. A reader sleeps until a ring wakes it, and then runs for a short time.
  */
 #pragma once
@@ -39,9 +41,9 @@ struct thread_use thread_use_now(void);
 void thread_use_add(struct thread_use *use, struct thread_use other);
 
 /*
- * Locks the mapped memory of this process, each page when it is first used. Otherwise the kernel may drop pages of
- * program text when memory is short, and a thread that drains would wait until a busy disk has read them again. When
- * RLIMIT_MEMLOCK is too small for all memory, only the program and its libraries are locked, as far as the limit
- * allows. To be called after all threads have been started.
+ * Locks the mapped memory of this process, each page when it is first used (MCL_ONFAULT). Otherwise the kernel may drop
+ * pages of program text when memory is short, and a thread that drains would wait until a busy disk has read them
+ * again. When RLIMIT_MEMLOCK is too small for all memory, only the program and its libraries are locked, as far as the
+ * limit allows. To be called after all threads have been started: memory that is mapped later is not locked.
  */
 void memory_lock(void);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topology: which online CPUs are one core, one package, one NUMA node. Read once, before threads start;
- * owned by the caller (topology_fini); read-only afterwards, then any thread.
+ * topology: which online CPUs belong to the same core, package and NUMA node. Read once, before threads start; owned by
+ * the caller (topology_fini); read-only afterwards, then any thread.
  *
  * Each level is a partition: every online CPU is in exactly one of its groups, even when sysfs is missing, incomplete
  * or contradicts itself. A CPU whose core is unknown is a core of its own; all CPUs whose package (or node) is unknown
  * form one package (or node). log_verbose() says when that happens.
  *
- * Source: the kernel's Documentation/admin-guide/cputopology.rst and
- * Documentation/ABI/stable/sysfs-devices-node.
+ * Source: the kernel's Documentation/admin-guide/cputopology.rst and Documentation/ABI/stable/sysfs-devices-node.
  */
 #pragma once
 
@@ -32,7 +31,8 @@ struct topology {
 };
 
 /*
- * `sysfs`: where sysfs is mounted, "/sys" outside of tests. 0, -ENOMEM, or -EBADMSG when its list of CPUs is no list.
+ * `sysfs`: where sysfs is mounted, "/sys" outside of tests. 0, -ENOMEM, or -EBADMSG: the list of CPUs in sysfs is
+ * invalid.
  */
 int topology_read(const char *sysfs, struct topology *ret, struct diag *reterr);
 void topology_fini(struct topology *topology);
