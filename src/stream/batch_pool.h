@@ -6,7 +6,7 @@
  * A batch is filled by a thread that drains, compressed by any worker, and written by the worker that finds it at the
  * front of its pipeline: in order, one at a time. Workers take the lock a few times for each batch, and do not hold it
  * while they compress, copy or write. A thread that drains takes and hands over batches without the lock; it takes the
- * lock only to wake a worker, when none works for the pipeline or is going to.
+ * lock only to wake a worker, when no worker works for the pipeline or is about to.
  *
  * One owner; it must outlive its pipelines. Fields below `lock` are used only by the thread that holds the lock.
  */
@@ -33,8 +33,8 @@ struct stack_cutter;
 enum { POOL_DROP_REASONS = 8 };
 
 /*
- * Is notified when the pool runs short of memory (high), and when it has room again. Called with the pool's lock held,
- * so one call at a time; `high` alternates.
+ * Implemented by the owner, who is notified when the pool runs short of memory (high), and when it has room again.
+ * Called with the pool's lock held, so one call at a time; `high` alternates.
  */
 struct memory_pressure {
 	void (*set)(struct memory_pressure *pressure, bool high);
@@ -107,7 +107,8 @@ struct batch_pool {
 
 	pthread_mutex_t lock;
 	pthread_cond_t room; /* CLOCK_MONOTONIC; signalled when a job becomes free, or when an output fails */
-	/* signalled when a worker has ended a turn or has written: a pipeline may be idle now */
+	/* signalled when a worker has ended a turn (the stages of one pipeline) or has written: a pipeline may be idle
+	 */
 	pthread_cond_t progress;
 	struct batch_job *first_to_pack, *last_to_pack;
 	struct pool_client *first_turn, *last_turn;
@@ -117,7 +118,7 @@ struct batch_pool {
 	bool overtaken;      /* compression is too slow: nothing is compressed until half of the memory is free */
 	struct pipeline *with_stages;    /* list of the pipelines whose stages may keep batches */
 	size_t nr_packing, nr_unwritten; /* numbers of jobs; unwritten: waiting to be written */
-	size_t nr_stores;                /* number of turns on a thread that drains */
+	size_t nr_stores;                /* number of times that a draining thread has stored */
 	/* CPU time of the thread that drains and stores, at the last measurement */
 	uint64_t stores_counted_ns;
 	struct batch_pool_totals totals;

@@ -4,7 +4,7 @@
  * through the stages, are compressed if the recording asks for it, and are written in order. Bytes of writer_put()
  * (round marks, what stands before and behind the ring records) are never compressed, and keep their position.
  *
- * Of the pipeline `queued` counts bytes before compression, `stored` counts bytes in the output.
+ * In the struct writer of a pipeline, `queued` counts bytes before compression, `stored` counts bytes in the output.
  */
 #pragma once
 

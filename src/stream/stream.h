@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stream: moves bytes from rings to a writer (the pump). It knows no option, no mode, and no kind of writer.
+ * stream: moves bytes from rings to a writer: it pumps. It does not depend on options, or on the kind of writer.
  *
  * A stream, its rings and its writer are used by one thread at a time. The recording owns the rings and the writer.
  */

@@ -45,7 +45,7 @@ struct writer {
 	/* a thread that drains must not call queue(), which may wait for storage. Read by any thread */
 	atomic_bool waits;
 	bool memory_is_short;       /* set by the caller of queue(): the memory before this writer is nearly full */
-	uint64_t packed;            /* of a pipeline: bytes saved by compression, of those in `stored` */
+	uint64_t packed;            /* of a pipeline: bytes that compression saved in what is stored */
 	struct extent_list extents; /* of a pipeline: what it has stored; valid when it is closed */
 	uint64_t offset;            /* file offset of the first byte */
 	/* CLOCK_MONOTONIC, set by its stream: when all rings were last read to their heads; UINT64_MAX: no rings */
@@ -62,7 +62,7 @@ struct writer_ops {
 	bool optional;      /* the kernel or file system may refuse it; then another writer is used */
 	bool seeks;         /* writes at offsets: cannot write to a pipe */
 	bool stages;        /* copies into blocks: uses nr_blocks and block_bytes */
-	bool cuts;          /* `stored` may end inside a queued chunk: not a count of whole records */
+	bool cuts;          /* `stored` may end inside a queued chunk, and so inside a record */
 	bool maps;          /* copies into a window: uses window_bytes */
 	int (*open)(struct writer *writer, const struct writer_params *params);
 	/* All or nothing; -EAGAIN: full, call complete() first. One or two spans, none empty. */
@@ -90,7 +90,7 @@ struct writer_ops {
 	int (*close)(struct writer *writer);
 };
 
-extern const struct writer_ops writer_serial; /* write(2) and done */
+extern const struct writer_ops writer_serial; /* queue() calls write(2) */
 extern const struct writer_ops writer_mmap;   /* copies into windows of the file; no pipe */
 extern const struct writer_ops writer_aio;    /* POSIX AIO from staging blocks; no pipe; not in every build */
 extern const struct writer_ops writer_direct; /* write past the page cache; not on every file system */

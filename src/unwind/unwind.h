@@ -50,17 +50,17 @@ enum unwind_object_state unwind_object_state(const struct unwind_object *object)
 /*
  * Reads the unwind information of the file and lists its functions; takes some 10 ms for 100 MB of code, or as long as
  * the storage takes. Rows are made later, of some functions at a time. Files of the same content share one table. Any
- * thread, while others unwind; the file may be hostile. fd stays the caller's; below 0: it could not be opened. 0;
- * -EALREADY: another thread builds it or has built it; -ENOENT: no file, or it has no unwind information; -ENOEXEC: no
- * ELF file of that arch; -EBADMSG: it has unwind information that breaks off, what precedes is used; -ENOMEM; -EFBIG:
- * max_bytes.
+ * thread, while others unwind; the file may be hostile. The caller keeps owning fd; below 0: the file could not be
+ * opened. 0; -EALREADY: another thread builds the object or has built it; -ENOENT: no file, or it has no unwind
+ * information; -ENOEXEC: no ELF file of that arch; -EBADMSG: the unwind information is damaged, and only the part
+ * before the damage is used; -ENOMEM; -EFBIG: max_bytes.
  */
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
 
 /*
- * Likewise, of code that is in no file but in memory: `bytes` of it, from offset 0 on. eh_frame: its call frame
- * information, which counts addresses as if it began behind the code, at the next multiple of 8; it is copied, and may
- * be hostile, too.
+ * Likewise, for code that is in memory and in no file: `bytes` of it, from offset 0 on. eh_frame: the call frame
+ * information of the code; its addresses assume that it begins behind the code, at the next multiple of 8. It is
+ * copied, and may be hostile, too.
  */
 int unwind_object_build_code(struct unwind_object *object, uint64_t bytes, struct span eh_frame);
 

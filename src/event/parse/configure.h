@@ -22,7 +22,7 @@ enum {
 	EVENT_DUMP_BYTES = 8192, /* of user stack in a sample, by default */
 	EVENT_UNWIND_BYTES =
 		16384,             /* the same for --call-graph unwind: the recorder unwinds it and does not store it */
-	EVENT_KERNEL_FRAMES = 127, /* the kernel finds no more by itself: kernel.perf_event_max_stack */
+	EVENT_KERNEL_FRAMES = 127, /* the most that the kernel finds by default: kernel.perf_event_max_stack */
 	EVENT_DUMP_BYTES_MAX = 65528, /* perf_event_open(2): a multiple of 8, and the sample's size has 16 bits */
 };
 
@@ -34,26 +34,26 @@ struct event_options {
 				 (kernel.perf_event_max_sample_rate) */
 	uint64_t period;      /* -c; 0: not given */
 	enum event_callgraph callgraph;
-	uint32_t dump_bytes;  /* of the user stack, with dwarf or unwind; 0: the default; rounded up to 8 */
-	unsigned max_stack;   /* --max-stack: frames of call chains; 0: the default */
-	bool inherit;         /* false: -i, -t, --per-thread */
-	bool per_thread;      /* --per-thread */
-	bool threads_only;    /* -t */
-	bool addresses;       /* -d */
-	bool timestamps;      /* -T given */
-	bool no_timestamps;   /* --no-timestamp */
-	bool periods;         /* -P given */
-	bool no_periods;      /* --no-period */
-	uint64_t lean;        /* --lean: PERF_SAMPLE_PERIOD, PERF_SAMPLE_IP: left out where configure.c says */
-	bool raw;             /* -R */
-	bool no_samples;      /* -n: a period of 0, but for events whose own text says otherwise */
-	bool stat;            /* -s */
-	bool delayed;         /* -D other than 0 */
-	bool pipe_output;     /* the only event needs an id there */
+	uint32_t dump_bytes; /* of the user stack, with dwarf or unwind; 0: the default; rounded up to 8 */
+	unsigned max_stack;  /* --max-stack: frames of call chains; 0: the default */
+	bool inherit;        /* false: -i, -t, --per-thread */
+	bool per_thread;     /* --per-thread */
+	bool threads_only;   /* -t */
+	bool addresses;      /* -d */
+	bool timestamps;     /* -T given */
+	bool no_timestamps;  /* --no-timestamp */
+	bool periods;        /* -P given */
+	bool no_periods;     /* --no-period */
+	uint64_t lean;    /* --lean: of PERF_SAMPLE_PERIOD and PERF_SAMPLE_IP, what samples of tracepoints leave out */
+	bool raw;         /* -R */
+	bool no_samples;  /* -n: a period of 0, except for events whose own text gives one */
+	bool stat;        /* -s */
+	bool delayed;     /* -D other than 0 */
+	bool pipe_output; /* the output is a pipe, so samples have an id even if there is only one event */
 	bool overwrite_rings; /* the recorder maps overwrite rings; else events with `overwrite` are
 				 refused */
 	bool side_channel;    /* task events come from an event of their own, which event.side_channel marks */
-	bool overwrite;       /* --overwrite: of all events whose own text does not say otherwise */
+	bool overwrite;       /* --overwrite: for all events whose own text does not say no-overwrite */
 	bool has_workload;    /* a command runs also with -a or -p */
 
 	/* What each sample holds in addition: configure.c. */
@@ -63,8 +63,8 @@ struct event_options {
 	uint64_t intr_regs;     /* -I; 0: none */
 	uint64_t user_regs;     /* --user-regs; 0: none, or with dwarf all */
 	uint64_t branches;      /* -b, -j: PERF_SAMPLE_BRANCH_*; 0: no branch stacks */
-	bool kernel_callchains; /* --kernel-callchains: and not the user's */
-	bool user_callchains;   /* --user-callchains: and not the kernel's */
+	bool kernel_callchains; /* --kernel-callchains: without the user part */
+	bool user_callchains;   /* --user-callchains: without the kernel part */
 	bool all_kernel, all_user;
 	bool use_clockid; /* -k */
 	int clockid;
@@ -90,9 +90,9 @@ struct event_options {
 int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr);
 
 /*
- * The argument of -j, such as "any_call,u", to PERF_SAMPLE_BRANCH_*. Privileges alone (u, k, hv) mean any branch, as in
- * perf. -EINVAL: the diag lists the words.
+ * Converts the argument of -j, such as "any_call,u", to PERF_SAMPLE_BRANCH_*. Privileges alone (u, k, hv) mean any
+ * branch, as in perf. -EINVAL: the diag lists the words.
  */
 int branch_filter_parse(const char *text, uint64_t *ret, struct diag *reterr);
-/* --lean: "period,ip" to PERF_SAMPLE_*. -EINVAL: the diag lists the words. */
+/* Converts the argument of --lean, such as "period,ip", to PERF_SAMPLE_*. -EINVAL: the diag lists the words. */
 int lean_fields_parse(const char *text, uint64_t *ret, struct diag *reterr);

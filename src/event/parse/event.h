@@ -21,7 +21,7 @@ enum event_given {
 	EVENT_GIVEN_PERIOD = 1 << 0,
 	EVENT_GIVEN_FREQ = 1 << 1,
 	EVENT_GIVEN_NAME = 1 << 2,
-	EVENT_GIVEN_MODIFIER = 1 << 3,    /* any modifier at all: exclude_guest is not the default then */
+	EVENT_GIVEN_MODIFIER = 1 << 3,    /* any modifier: then exclude_guest is not the default */
 	EVENT_GIVEN_MAX_PRECISE = 1 << 4, /* :P */
 	EVENT_GIVEN_SAMPLE_READ = 1 << 5, /* :S */
 	EVENT_GIVEN_CALLGRAPH = 1 << 6,
@@ -110,8 +110,8 @@ int event_list_parse_from(struct event_list *list, const char *text, const struc
 			  struct diag *reterr);
 
 /*
- * Filters the tracepoints of the text that was added last; with a second filter an event must match both.
- * -EINVAL: there is none, or one of them is no tracepoint.
+ * Filters the tracepoints of the text that was added last; with a second filter an event must match both. -EINVAL: no
+ * text was added, or one of its events is no tracepoint.
  */
 int event_list_filter(struct event_list *list, const char *filter, struct diag *reterr);
 
@@ -124,10 +124,14 @@ int event_list_leave_out_recorder(struct event_list *list, struct diag *reterr);
  */
 char *cgroup_root(void);
 
-/* "a,,b": the next events of the list, from *position on, are counted in these cgroups only; empty: in any. */
+/*
+ * Assigns the names in a list such as "a,,b" to the next events, from *position on, and advances *position: each of
+ * these events counts only the tasks of its cgroup; an empty name: all tasks. 0; -EINVAL, -ENOMEM, or -ENOENT (no
+ * cgroups are mounted), with the reason.
+ */
 int cgroup_assign(struct event_list *list, const char *names, unsigned *position, struct diag *reterr);
 
-/* A single name is for all events so far, as in perf. */
+/* Assigns one cgroup to all events that were added so far, as perf does for a single name. The same errors. */
 int cgroup_assign_all(struct event_list *list, const char *name, struct diag *reterr);
 
 /* The event that is recorded when none is named: cycles with the highest precision that opens. */

@@ -23,14 +23,14 @@ struct event_open_args {
 	"start the container with --security-opt seccomp=unconfined (podman, docker) or "                              \
 	"--system-call-filter=perf_event_open (systemd-nspawn)"
 
-/* Does a seccomp filter refuse perf_event_open(2) to this process, whatever it asks for? */
+/* Whether a seccomp filter refuses every perf_event_open(2) of this process, whatever its arguments. */
 bool event_open_is_filtered(void);
 
 /*
- * Opens the event there; with PERF_FLAG_FD_CLOEXEC where the kernel
- * has it. The first open of an event may change its attr and name (older kernel, cycles without a PMU,
- * no permission for kernel samples; each said with log_note or log_verbose); later opens do not. Returns the
- * fd, or -errno with a diag that names event, cause and remedy (sysctl, capability).
+ * Opens the event; with PERF_FLAG_FD_CLOEXEC if the kernel has it. The first open of an event may change its attr and
+ * name (older kernel, cycles without a PMU, no permission for kernel samples); log_note() or log_verbose() says so.
+ * Later opens change nothing. Returns the fd, or -errno with a diag that names event, cause and remedy (sysctl,
+ * capability).
  */
 int event_open(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args, bool first,
 	       struct diag *reterr);

@@ -28,16 +28,16 @@ struct object_watch;
 struct progress;
 
 /*
- * Copies of objects that are no longer under their path, or never were under that path in our mount namespace, or only
- * are there in ours.
+ * Copies of objects that a reader will not find under their path: the file was removed or replaced, the path is that of
+ * another mount namespace, or the file is under the path only in our mount namespace.
  */
 struct kept_objects {
 	const char *directory; /* object_cache.h; NULL: none are kept */
 	pid_t outside;         /* process_outside_namespace() */
 	uint64_t max_bytes;
-	uint64_t bytes; /* copied, in files: */
-	size_t nr, nr_too_large;
-	bool all_jitdumps; /* also jitdumps that are under their path: the recording goes to another machine */
+	uint64_t bytes;          /* copied so far */
+	size_t nr, nr_too_large; /* objects: copied; not copied because of max_bytes */
+	bool all_jitdumps;       /* also jitdumps that are under their path: the recording goes to another machine */
 };
 
 enum { GONE_NAMED_MAX = 3 }; /* the message is one line */
@@ -51,14 +51,15 @@ struct collected {
 	struct buf *perf_maps;      /* caller's: and that of PERF_MAPS; NULL: not wanted */
 	struct object_watch *watch; /* caller's: holds objects open that may be gone; NULL: none */
 	struct kept_objects kept;
-	size_t nr_gone;              /* objects that were hit, and of which no file was found; */
-	struct buf *gone;            /* caller's: the paths of the first ones, as text; NULL: not wanted */
-	struct progress *progress;   /* caller's: of what is read back, in bytes; NULL: nothing is shown */
-	struct loss_times *losses;   /* caller's: learns when records went missing; NULL: not wanted */
+	size_t nr_gone;            /* sampled objects of which no file was found */
+	struct buf *gone;          /* caller's: the paths of the first ones, as text; NULL: not wanted */
+	struct progress *progress; /* caller's: of what is read back, in bytes; NULL: nothing is shown */
+	struct loss_times
+		*losses; /* caller's: gets the records, to find out when records were lost; NULL: not wanted */
 	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */
 };
 
-/* Where records lie in a file. */
+/* The records in a range of a file. */
 struct collect_region {
 	int fd;
 	uint64_t offset, bytes;
@@ -87,8 +88,8 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
  * A collector looks at the records on their way into the file, while they are in a CPU cache; reading them back at the
  * end would cost as much as writing them did. It finishes its work on samples, and copies the other records, which are
  * few, for the end. It allocates nothing after the start; records that do not fit into its memory are read back at the
- * end. Fed by one thread. 0, -ENOMEM, or -EOPNOTSUPP: events with user stacks, whose samples would take too long. Owned
- * by the caller.
+ * end. Used by one thread, owned by the caller. 0, -ENOMEM, or -EOPNOTSUPP: events with user stacks, whose samples
+ * would take too long.
  */
 int collector_new(const struct event_desc *events, size_t nr_events, struct collector **ret);
 void collector_free(struct collector *collector); /* NULL is fine */

@@ -60,7 +60,10 @@ struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
 /* The descriptor of the file that was mapped, owned by the watch, valid until object_watch_free(); -1: it has none. */
 int object_watch_find(struct object_watch *watch, const struct file_id *file);
 
-/* The same for one with that build-id, where a record only has this and a path; it may have been mapped by another. */
+/*
+ * The same for a file with that build-id, for records that have no file id. Files that were mapped under `path` are
+ * tried first, then all others.
+ */
 int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id);
 
 /*

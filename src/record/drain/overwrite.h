@@ -22,14 +22,14 @@ struct writer;
 
 struct overwrite_counters {
 	uint64_t nr_snapshots, nr_records, bytes;
-	uint64_t nr_pauses, paused_ns, longest_pause_ns; /* blind time: 0 with swapped rings */
+	uint64_t nr_pauses, paused_ns, longest_pause_ns; /* times without recording; 0 with two rings */
 	uint64_t nr_overwritten; /* rings, in all snapshots, of which records were overwritten */
 	uint64_t nr_broken;      /* rings with a damaged record header; never seen */
 };
 
 /*
- * After eventset_open(), before anything is enabled. *ret is NULL when the plan has no the overwrite channel: every
- * function takes that and does nothing. -errno with cause and remedy in the diag.
+ * To be called after eventset_open() and before any event is enabled. *ret is NULL when the plan has no overwrite
+ * channel; all functions accept NULL and do nothing. -errno, with cause and remedy in the diag.
  */
 int overwrite_open(const struct eventset *set, struct ring_sizes sizes, struct overwrite **ret, struct diag *reterr);
 void overwrite_free(struct overwrite *overwrite); /* before eventset_close(); NULL is fine */
@@ -42,7 +42,9 @@ void overwrite_free(struct overwrite *overwrite); /* before eventset_close(); NU
  */
 int overwrite_freeze(struct overwrite *overwrite);
 
-/* When the ring of a slot was paused by the last overwrite_freeze(), by CLOCK_MONOTONIC; 0, 0: its rings are swapped.
+/*
+ * When the ring of a slot was paused by the last overwrite_freeze(), by CLOCK_MONOTONIC; 0, 0: it was not paused,
+ * because its place has two rings.
  */
 struct overwrite_pause {
 	uint64_t from_ns, to_ns;

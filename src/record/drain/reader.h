@@ -98,7 +98,7 @@ struct reader {
 	struct polls polls;
 	struct relief *relief;       /* NULL: workers store */
 	uint64_t reported_near_full; /* of visits that found a ring nearly full */
-	/* how many more visits may be made by fast_poll_ms: rings of other readers are no reason to poll */
+	/* how often it may still wait for only fast_poll_ms; set when one of its own rings was nearly full */
 	unsigned nr_fast_polls;
 	bool realtime_now;
 	pthread_t thread;

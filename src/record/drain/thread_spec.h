@@ -41,12 +41,12 @@ struct thread_layout {
 
 /*
  * `cpus`: those that have rings; each is in the maps of exactly one thread of the result. NULL when the rings
- * belong to tasks (--per-thread): SPEC then says only how many threads there are and where they run, maps are
- * of no interest.
+ * belong to tasks (--per-thread): SPEC then says only how many threads there are and where they run; maps are
+ * not used.
  *
  * A recording by task that has a ring for each CPU (-p, -t, a command) passes its CPUs just as -a does.
  *
- * 0, -ENOMEM, or -EINVAL with the offending part and its column: a word or mask that is none, CPUs that are
+ * 0, -ENOMEM, or -EINVAL with the offending part and its column: an unknown word, an invalid mask, CPUs that are
  * offline or do not exist, masks that overlap in CPUS or in AFFINITY, recorded CPUs that no mask covers.
  */
 int thread_spec_resolve(const char *spec, const struct cpuset *cpus, const struct topology *topology,

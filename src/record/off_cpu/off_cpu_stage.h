@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * off_cpu_stage: samples of the event "offcpu-time" (tasks/off_cpu.h) in place of those of context switches and
- * wake-ups, before anything is stored. A stage (stream/stage.h) of each output, behind the one that unwinds.
+ * off_cpu_stage: replaces the samples of context switches and wake-ups by samples of the event "offcpu-time"
+ * (tasks/off_cpu.h), before anything is stored. A stage (stream/stage.h) of each output, behind the one that unwinds.
  *
- * A task leaves one CPU and runs again on another, whose records are in another ring: they are taken in the order of
- * their times, of all outputs together. Owned by the recording; its stages are called by workers, and take a lock.
+ * A task may leave one CPU and run again on another, whose records are in another ring. So the records of all outputs
+ * are processed in the order of their times. Owned by the recording; its stages are called by workers, and take a lock.
  */
 #pragma once
 
@@ -20,16 +20,16 @@ struct buf;
 struct off_cpu_stages;
 
 struct off_cpu_params {
-	const struct event_desc *events; /* as records come from the stage before; borrowed */
+	const struct event_desc *events; /* with the attrs of the records that the previous stage passes on; borrowed */
 	size_t nr_events;
-	size_t switches;                    /* index of the event that tells of switches */
-	size_t wake_ups;                    /* of that for wake-ups; nr_events: none */
+	size_t switches;                    /* index of the event of context switches */
+	size_t wake_ups;                    /* index of the event of wake-ups; nr_events: none */
 	struct event_off_cpu_fields fields; /* of their payloads */
-	bool all_tasks;                     /* of the CPUs, and not only those that were named */
+	bool all_tasks;                     /* true: all tasks of the CPUs are recorded; false: only the targets */
 	bool keeps_switch_records;          /* PERF_RECORD_SWITCH, which --switch-events asks for */
-	bool starts_later;                  /* off_cpu_switch() will tell when */
-	bool in_snapshots;                  /* the rings are overwritten: their records come by off_cpu_snapshot() */
-	uint64_t min_ns;                    /* waits that are shorter are added up for each task */
+	bool starts_later;                  /* the events are enabled later: off_cpu_switch() is called then */
+	bool in_snapshots; /* these events have overwrite rings: their records come by off_cpu_snapshot() */
+	uint64_t min_ns;   /* waits that are shorter are added up for each task */
 };
 
 /* 0 or -ENOMEM; -EINVAL: records have no time. */
@@ -39,14 +39,14 @@ void off_cpu_stages_free(struct off_cpu_stages *stages); /* after its stages. NU
 struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages); /* valid as long as it */
 
 /*
- * The events that tell of switches were enabled, or are about to be disabled. `now_ns`: by the clock of samples. From
- * any thread; NULL is fine. Without a call they are taken to be enabled from the first record on, as by an exec.
+ * Says that the events of context switches were enabled, or are about to be disabled. `now_ns`: by the clock of
+ * samples. Any thread; NULL is fine. Without a call they count as enabled from the first record on, as by an exec.
  */
 void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns);
 
 /*
- * A task was asleep at that time, after the events were enabled: without a record of it it was off the CPU all the
- * time. From any thread. 0 or -ENOMEM.
+ * Says that a task was asleep at that time, after the events were enabled. If no record of the task follows, it was off
+ * the CPU for the whole time. Any thread. 0 or -ENOMEM.
  */
 struct off_cpu_sleeper {
 	uint32_t pid, tid;
@@ -55,9 +55,10 @@ struct off_cpu_sleeper {
 int off_cpu_asleep(struct off_cpu_stages *stages, const struct off_cpu_sleeper *sleeper);
 
 /*
- * What rings that are overwritten held, whole records in any order, of which none is missing from `from_ns` to `to_ns`
- * (0: from the enabling on; until off_cpu_stop()): the waits of that time take the place of switches and wake-ups. Of
- * what is older or younger nothing is told. Any thread, one after the other. 0 or -errno. NULL is fine.
+ * For a snapshot of overwrite rings: `records` are whole records in any order, and none is missing from `from_ns` to
+ * `to_ns` (from_ns 0: since the events were enabled). Replaces the samples of context switches and wake-ups among them
+ * by the waits of that time; gives no waits before or after it. A time after off_cpu_stop() is left out. Any thread,
+ * one at a time. 0 or -errno. NULL is fine.
  */
 struct off_cpu_window {
 	uint64_t from_ns, to_ns;
@@ -65,12 +66,13 @@ struct off_cpu_window {
 int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window, struct buf *records);
 
 /*
- * They are off for good; only what was drained is still to come, into the outputs that are open. `nr_lost`: records
- * that the kernel dropped in all. NULL is fine.
+ * Says that the events of context switches were disabled at `end_ns` and will not be enabled again; only records that
+ * are drained already still come, into outputs that are open. `nr_lost`: how many records the kernel dropped in the
+ * whole recording. NULL is fine.
  */
 void off_cpu_stop(struct off_cpu_stages *stages, uint64_t end_ns, uint64_t nr_lost);
 
-/* So far, from any thread; all 0 for NULL. */
+/* The counts so far; any thread; all 0 for NULL. */
 struct off_cpu_counts {
 	uint64_t nr_waits, wait_ns;      /* written one by one */
 	uint64_t nr_short, short_ns;     /* added up */

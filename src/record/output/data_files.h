@@ -60,8 +60,8 @@ struct data_files_params {
 };
 
 /*
- * When it fails, too, data_files_fini() is to be called, and before it the writer `into` closed: its stages may be
- * among what was opened.
+ * 0, or -errno and why. The caller must call data_files_fini() in any case, also after an error; and before that it
+ * must close the writer `into`, which may use stages that were made here.
  */
 int data_files_open(const struct data_files_params *params, struct data_files *ret, struct diag *reterr);
 
@@ -70,7 +70,7 @@ size_t data_files_index(const struct data_files *files, const struct stream *str
 
 /*
  * To be called when the readers have switched to the writers of `next`: exchanges the contents, so that `files` has the
- * present writers and `next` the former ones, with streams that no reader uses.
+ * present writers, and `next` has the former writers with streams that no reader uses.
  */
 void data_files_exchange(struct data_files *files, struct data_files *next);
 

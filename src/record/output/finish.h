@@ -21,7 +21,7 @@ struct finish_params {
 	const char *path;
 	struct file_header header; /* as written at the start; data.size 0 */
 	uint64_t data_bytes;       /* bytes of records from header.data.offset on; the file is cut off behind them */
-	bool torn;                 /* writing failed, so the last record may be incomplete */
+	bool torn;                 /* true: writing failed, so the last record may be incomplete */
 	/* fdatasync(2) the records before the header is written, and the header before this returns */
 	bool durable;
 	const struct features_params *features;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * output: one file, pipe or data directory that is recorded into, from its first byte to the finished file. Owned by
- * the recording; used by one thread at a time, but for the writers that are lent to readers.
+ * output_file: one file, pipe or data directory that is recorded into, from its first byte to the finished file. Owned
+ * by the recording; used by one thread at a time, but for the writers that are lent to readers.
  */
 #pragma once
 
@@ -52,13 +52,13 @@ struct output_file {
 	struct file_header header;
 	/* file offset up to which room is left for the initial state; 0: the initial state goes through the writer */
 	uint64_t initial_end;
-	uint64_t front_bytes;
+	uint64_t front_bytes;    /* size of header, ids and attrs, before the initial state */
 	struct buf initial_rest; /* the part of the initial state that did not fit there */
 	struct writer *writer;   /* of the file, or of the main file of a directory */
 	struct writer_params writer_params;
-	bool has_provisional_header; /* output_file_write_provisional_header() */
-	bool retained;               /* has no file yet, its records are in memory: output_file_write_retained() */
-	double history_s;            /* of one that was held: length of the time, in s, of which it has all records */
+	bool has_provisional_header; /* set by output_file_write_provisional_header() */
+	bool retained;               /* it has no file yet, its records are in memory: output_file_write_retained() */
+	double history_s; /* of one that was retained: for how many seconds before its end no record is missing */
 	struct data_files files;
 };
 
@@ -88,8 +88,8 @@ int output_file_open_retained(struct output_file *output, const struct output_pa
 
 /*
  * Makes the file `path` for an output that has none yet, and writes the header, the initial state at the time of the
- * oldest record in memory, and the records. After an error the output may still be without a file (`held`); then its
- * writer->queued bytes of records cannot be stored.
+ * oldest record in memory, and the records. After an error the output may still be without a file (`retained`); then
+ * its writer->queued bytes of records cannot be stored.
  */
 int output_file_write_retained(struct output_file *output, const struct output_params *params, const char *path,
 			       struct diag *reterr);

@@ -26,25 +26,26 @@ struct output_path {
  */
 bool output_path_is_pipe(const char *path);
 
-/* Whether that is what standard output leads to: then nothing else may write there. */
+/* Whether standard output leads to the same file, so that nothing else may be written to standard output. */
 bool output_path_is_stdout(const char *path);
 
 /*
- * The path with the links at its end followed, as far as they may be (file_place.h): what files of the recording are
- * named after; heap. "-": a pipe on standard output.
+ * Sets *ret to the path after the symbolic links at its end were followed, as far as that is safe (file_place.h); the
+ * files of the recording are named after it. Heap. "-": a pipe on standard output. 0, or -errno and why.
  */
 int output_path_resolve(const char *path, char **ret, struct diag *reterr);
 
 /*
- * Makes a new file of mode 0600. A recording that is there already, file or directory, is kept as PATH.old; behind a
- * link of the caller's or root's it is kept beside the file itself; a link of another user is itself what is kept. Any
- * other directory is left alone: -EISDIR. Devices and named pipes are opened. -errno, with path and remedy in the diag.
+ * Makes a new file of mode 0600. A recording, file or directory, that has this path is renamed to PATH.old before. If
+ * the path is a link that belongs to root or to the caller, it is followed, and the file that it leads to is renamed in
+ * its own directory; a link of another user is renamed itself. A directory that is no recording is not changed:
+ * -EISDIR. Devices and named pipes are opened. 0, or -errno with path and remedy in the diag.
  */
 int output_path_open(const char *path, struct output_path *ret, struct diag *reterr);
 
 /*
- * The same for what only counts when it is whole: a new file has a name of its own, and what is there stays, until
- * output_path_name() gives it its name; output_path_close() removes one that has none.
+ * The same for a file that is useful only when it is complete. It gets a temporary name, and an earlier file is not
+ * touched, until output_path_name() gives it its name; output_path_close() removes it if it has not got its name.
  */
 int output_path_open_unnamed(const char *path, struct output_path *ret, struct diag *reterr);
 int output_path_name(struct output_path *dest, struct diag *reterr);
@@ -57,12 +58,12 @@ int output_path_create_part(const char *path, struct diag *reterr);
 int output_path_close(struct output_path *dest);
 
 /*
- * fsync(2) of the directory of the main file, and of the one above it for a data directory: the names outlive a power
- * cut. 0 or -errno; what is no regular file has no such name.
+ * Calls fsync(2) for the directory of the file; with a data directory for that and for its parent directory. So the
+ * names survive a power failure. Does nothing for what is not a regular file. 0 or -errno.
  */
 int output_path_sync_names(const struct output_path *dest);
 
-/* A recording of our own that is not wanted any more: a file, or a directory with nothing else in it. */
+/* Removes a recording of our own: a file, or a directory with nothing else in it. */
 void output_path_remove(const char *path);
 
 /* What the files of a recording that switches its output are called, and which of them are kept. */
@@ -75,11 +76,14 @@ struct part_names {
 };
 
 /*
- * "perf.data.2026112210183800", as perf calls it: local time with hundredths, later than any before. Heap; NULL:
- * -ENOMEM.
+ * Returns the next name, such as "perf.data.2026112210183800", as perf forms it: local time with hundredths of a
+ * second; always later than the name before. Heap; NULL: out of memory.
  */
 char *part_names_next(struct part_names *names);
 
-/* A file is finished; removes those that are too many. Owns `name`. 0 or -ENOMEM. */
+/*
+ * Notes that the file `name` is finished, and removes the oldest ones that are more than `keep`. Takes ownership of
+ * `name`. 0 or -ENOMEM.
+ */
 int part_names_add(struct part_names *names, char *name);
 void part_names_fini(struct part_names *names);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * output_writer: opens the writer of one output: the one that was asked for, or another one if that is not possible
+ * output_writer: opens the writer of one output: the one that the user asked for, or another one if that cannot write
  * there.
  */
 #pragma once

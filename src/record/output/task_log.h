@@ -39,7 +39,10 @@ int task_log_begin(struct task_log *task_log, struct span records);
  */
 int task_log_absorb(struct task_log *task_log);
 
-/* From now on records are kept as they are, with their times, until the next task_log_put(). 0 or -ENOMEM. */
+/*
+ * From now on records are not applied to the task table, but kept with their times, until the next task_log_put(). 0 or
+ * -ENOMEM.
+ */
 int task_log_hold(struct task_log *task_log);
 
 /*
@@ -49,12 +52,12 @@ int task_log_hold(struct task_log *task_log);
 void task_log_keep_from(struct task_log *task_log, uint64_t from_ns);
 
 /*
- * The next task_log_put() gives the state at from_ns, followed by the later records that were within the first
- * `dropped_bytes` of the output that was left last.
+ * Sets what the next task_log_put() appends: the state at from_ns, followed by those later records that were within the
+ * first `dropped_bytes` of the previous output, the one that the streams have switched away from.
  */
 void task_log_window(struct task_log *task_log, uint64_t from_ns, uint64_t dropped_bytes);
 
-/* To be called when the streams have ended: the last output counts as left, too. */
+/* To be called when the streams have ended: from then on the last output counts as the previous one, too. */
 void task_log_end(struct task_log *task_log);
 
 /*

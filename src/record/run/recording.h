@@ -41,14 +41,14 @@ struct recording_result {
 	uint64_t nr_freezes, frozen_ns;      /* how often and how long the recorded tasks were stopped */
 	uint64_t nr_trimmed;                 /* samples whose stack was cut short */
 	struct unwinding_counts unwinding;
-	uint64_t nr_unguarded; /* how often they were not stopped, because the watchdog process had ended */
+	uint64_t nr_unguarded; /* how often the tasks were not stopped, because the watchdog process had ended */
 	struct steering_result steering;
-	uint64_t unwritten_bytes; /* of records that we had when writing failed */
-	uint64_t cut_samples;     /* given up at the end so that the header fits on a full disk */
+	uint64_t unwritten_bytes; /* bytes of records that could not be written because of an error */
+	uint64_t cut_samples;     /* removed at the end so that the header fits on a full disk */
 	size_t nr_threads;        /* that drained */
 	size_t nr_rings;
 	size_t ring_bytes;               /* of each */
-	uint64_t ring_total_bytes;       /* that came out of the rings */
+	uint64_t ring_total_bytes;       /* bytes that were drained from the rings */
 	struct batch_pool_totals packed; /* what went through the memory before the output */
 	uint64_t pool_bytes;             /* of that memory */
 	bool compressed;

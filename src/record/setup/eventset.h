@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * eventset: the open event fds of a recording and their rings; what is switched, filtered and counted through them; and
- * the events as the file describes them. Owned by the recording, used by the main thread; the rings are lent to the
- * streams that drain them. Functions return 0 or -errno, with the cause and what to try in the diag.
+ * eventset: the open event fds of a recording and their rings: enables and disables events, sets their filters, reads
+ * their counts of lost records; and the events as the file describes them. Owned by the recording, used by the main
+ * thread; the rings are lent to the streams that drain them. Functions return 0 or -errno, with the cause and what to
+ * try in the diag.
  */
 #pragma once
 
@@ -29,20 +30,20 @@ struct eventset {
 	/* by ring of the plan: the fd that was mapped; -1: none, or a ring of the overwrite channel */
 	int *ring_fds;
 	/*
-	 * ring_fds of the data channel are events that only carry the ring (ring_carrier_open()); false: they are among
-	 * fds
+	 * true: the ring_fds of the data channel are carriers, which ring_carrier_open() opened; false: they are also
+	 * in fds
 	 */
 	bool carried;
 	size_t ring_pages;         /* of each data ring */
 	size_t wakeup_bytes;       /* poll(2) wakes up after so many bytes in one ring */
 	size_t largest_ring_bytes; /* of the drained rings */
 	void (*switched)(void *ctx,
-			 bool on); /* NULL: not wanted; by eventset_switch() of the events for --off-cpu: after
-						 they were enabled, or before they are disabled */
+			 bool on); /* NULL: not wanted; called by eventset_switch() for the events of --off-cpu:
+						 after they were enabled, or before they are disabled */
 	void *switched_ctx;
 	bool leaves_fds;   /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
-	size_t later_fds;  /* that the caller opens beside what each recording does; set before the opening, too */
-	size_t needed_fds; /* so many descriptors all of the recording takes, with those that the program was given */
+	size_t later_fds;  /* how many fds the caller will open later; set before the opening, too */
+	size_t needed_fds; /* how many fds the whole recording needs, with those that the program inherited */
 };
 
 /*
@@ -64,9 +65,9 @@ void eventset_disable(struct eventset *set);
 enum { EVENTSET_ALL = -1, EVENTSET_SIDE_BAND = -2 };
 
 /*
- * Enables or disables the event with that index (or a group of events, see above) while recording. To be called by the
- * thread that opened them. Events that carry task events are never disabled, because later samples depend on those
- * records: -EPERM when such an event is named. 0, or -errno of the first that failed.
+ * Enables or disables the event with that index, or EVENTSET_ALL or EVENTSET_SIDE_BAND, while recording. To be called
+ * by the thread that opened them. Events that carry task events are never disabled, because later samples depend on
+ * those records: -EPERM when `event` is the index of such an event. 0, or -errno of the first that failed.
  */
 int eventset_switch(struct eventset *set, int event, bool on);
 
@@ -103,8 +104,8 @@ int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring
 /* The events as the file describes them, valid after eventset_open(), which may change their attrs. */
 struct described_events {
 	struct event_desc *descs;      /* heap; in the order of the events, without EVENT_WAKE_UPS */
-	struct event_desc *ring_descs; /* heap; all events, with the attrs of the records in the rings; owns names and
-					  ids of that which descs has not */
+	struct event_desc *ring_descs; /* heap; all events, with the attrs of the records in the rings; owns the
+					  names and ids of events that are not in descs */
 	size_t nr_descs, nr_ring_descs;
 	char **tracepoints; /* heap; "sys:event" of those that are one */
 	size_t nr_tracepoints;
