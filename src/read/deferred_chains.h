@@ -26,18 +26,18 @@ struct deferred_chains {
 	struct kept_sample *first, *last; /* as they came */
 	struct hash_table tasks;          /* the first sample of each task, by its tid */
 	size_t bytes;                     /* of all that are kept */
-	struct kept_sample *ready;        /* of a task whose chain has come: */
+	struct kept_sample *ready;        /* the next sample of a task whose chain has come; the chain: */
 	struct {
 		const uint64_t *ips;
 		uint64_t nr_ips;
 	} chain;
 	uint64_t cookie; /* of the samples that the chain belongs to */
 	bool ended;
-	struct kept_sample *given;    /* the one that was given last, */
-	struct session_record record; /* as it was given; its chain is in: */
-	uint64_t *ips;
-	size_t room;
-	uint64_t nr_incomplete; /* samples that were given without their user part */
+	struct kept_sample *given;    /* the sample that deferred_chains_next() returned last */
+	struct session_record record; /* the same, as it was returned */
+	uint64_t *ips;                /* heap; its chain */
+	size_t room;                  /* of ips, in elements */
+	uint64_t nr_incomplete;       /* samples that were returned without their user part */
 };
 
 /* Whether samples of the event may have a deferred chain. */

@@ -17,9 +17,9 @@ struct group_split {
 	struct group_count *counts;
 	size_t nr_counts;
 	bool known;                      /* ids and counts are filled */
-	struct sample_read left;         /* of the sample that is being split */
-	struct session_record record;    /* that, as the event whose turn it is */
-	const struct event_desc *events; /* the session's, as of that sample */
+	struct sample_read left;         /* the values of the sample that are not used yet */
+	struct session_record record;    /* the part that was returned last */
+	const struct event_desc *events; /* of the session, when the sample was read */
 };
 
 /* Whether samples of the event may be split. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session: a perf.data file or pipe that is being read: who wrote it, which events, and its records one by one.
+ * session: a perf.data file or pipe that is being read: what its header says, its events, and its records one by one.
  *
- * Opened and used by one thread. Input may be hostile: whatever is wrong is -EBADMSG with the offset in the diag,
- * after everything before it was delivered.
+ * Opened and used by one thread. Input may be hostile: for damaged input the functions return -EBADMSG, with the offset
+ * in the diag, after all records before the damage were delivered.
  */
 #pragma once
 
@@ -28,29 +28,29 @@ enum session_flags {
 };
 
 /*
- * path "-": standard input (pipe layout only). A regular file, of either layout, is mapped whole: nothing of it is
+ * path "-": standard input (pipe layout only). A regular file, of either layout, is mapped as a whole: nothing of it is
  * copied, and it may be larger than memory. If the file is made shorter while it is read, the process gets a SIGBUS
  * (mmap(2)), which commands should catch and explain.
  *
- * A directory is read as perf's `record --threads` writes it: `data`, a whole file, and beside it files data.* of which
- * each holds the records of one ring. In time order those of `data` without a time come first, then all files merged;
- * in file order one file after the other. A file of a directory that is damaged ends there; the others are read on,
- * and the last session_next() fails.
+ * A directory is read as perf's `record --threads` writes it: `data`, a complete file, and beside it files data.*, each
+ * with the records of one ring. In time order those of `data` without a time come first, then all files merged; in file
+ * order one file after the other. When a file of a directory is damaged, its later records are missing; the other files
+ * are read on, and the last session_next() fails.
  *
- * A file whose recorder died (no data size in the header) or that lost its end opens and gives what it has; then the
- * last session_next() fails.
+ * A file whose recorder was killed (the header has no data size), or whose end is missing, can be opened, and the
+ * records that it has are delivered; then the last session_next() fails.
  */
 int session_open(const char *path, enum session_flags flags, struct session **ret, struct diag *reterr);
 
 /* Bytes of the pipe layout, one after the other. As read(2), but -errno where that has -1. */
 struct session_stream {
 	ssize_t (*read)(void *ctx, void *to, size_t len);
-	void *ctx; /* lives as long as the session */
+	void *ctx; /* valid until session_close() */
 };
 int session_open_stream(struct session_stream stream, enum session_flags flags, struct session **ret,
 			struct diag *reterr);
 
-/* The same for a file in memory, 8-aligned, which must live as long as the session. For tests. */
+/* The same for a file in memory, 8-aligned; the memory must be valid until session_close(). For tests. */
 int session_open_memory(struct span bytes, enum session_flags flags, struct session **ret, struct diag *reterr);
 
 void session_close(struct session *session); /* NULL is fine */
@@ -111,7 +111,7 @@ struct session_info {
 	/* records that came after newer ones had been delivered, although the marks promise that none does */
 	uint64_t nr_late;
 	int64_t mtime_ns; /* since 1970; 0: unknown */
-	bool can_reopen;  /* it is a file or directory, which can be opened again */
+	bool can_reopen;  /* it is a file or directory, which can be read a second time */
 };
 const struct session_info *session_info(const struct session *session);
 

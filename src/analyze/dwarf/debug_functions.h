@@ -21,7 +21,7 @@ struct scope {
 	 * and classes: "ns::(anonymous namespace)::Class::function". NULL: it has none.
 	 */
 	const char *name;
-	/* For use by the caller: the symbol that it made of the name, for addresses in `around`. */
+	/* For the caller: the symbol that it made of the name, and the symbol that contains the inlined code. */
 	const struct symbol *around, *symbol;
 };
 

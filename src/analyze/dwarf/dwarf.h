@@ -2,7 +2,7 @@
 /*
  * dwarf: reads the debug information of an object: units, entries (DIEs), their attributes and code ranges. Versions 2
  * to 5, in the byte order of this machine. Units are read when they are needed. Input may be damaged or hostile: then a
- * walk ends early. One owner, one thread. Source: DWARF 5, section numbers in dwarf.c.
+ * walk ends early. One owner, one thread. Source: DWARF 5; dwarf.c has the section numbers.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct dwarf_unit {
 	uint8_t type; /* DW_UT_ */
 	uint8_t header_bytes, offset_bytes, address_bytes;
 	bool has_base, is_broken, has_ranges; /* has_ranges: .debug_aranges has its code */
-	/* offsets where the unit's parts of these sections begin */
+	/* offsets of the unit in .debug_abbrev, .debug_addr, .debug_str_offsets, .debug_rnglists and .debug_ranges */
 	uint64_t abbrev_offset, addresses, text_offsets, range_lists, old_ranges;
 	/* base address of ranges; valid when has_base */
 	uint64_t base;
@@ -59,13 +59,13 @@ void dwarf_free(struct dwarf *dwarf);     /* NULL is fine */
 void dwarf_read_all(struct dwarf *dwarf); /* reads all sections, and closes the file, to save fds */
 
 /*
- * The supplementary file of dwz, with what several objects have in common: its path, which may be relative, and
- * build-id. false: the object has none.
+ * The supplementary file of dwz, with the entries that several objects have in common: its path, which may be relative,
+ * and its build-id. false: the object has none.
  */
 bool dwarf_alternate_name(struct dwarf *dwarf, const char **ret_name, struct elf_id *ret);
 void dwarf_set_alternate(struct dwarf *dwarf, struct dwarf *alternate); /* borrowed */
 
-/* For line_table.h. */
+/* .debug_line, .debug_line_str and .debug_str, for line_table.h. */
 struct elf_section *dwarf_line_section(struct dwarf *dwarf);
 struct elf_section *dwarf_line_texts(struct dwarf *dwarf);
 struct elf_section *dwarf_texts(struct dwarf *dwarf);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elf_section: bytes of sections of an ELF file, read or unpacked when they are asked for, as far as they are needed.
- * Read, not mapped: a file that is cut short is an error, no signal. One owner, one thread.
+ * elf_section: the bytes of sections of an ELF file. They are read, and decompressed, when they are needed, and only as
+ * far as they are needed. Files are read, not mapped: a file that is made shorter causes an error and no signal. One
+ * owner, one thread.
  */
 #pragma once
 
@@ -14,23 +15,23 @@
 struct elf_section {
 	uint64_t len;      /* bytes, as unpacked; 0: there is no such section */
 	struct span whole; /* len 0: not read yet */
-	/* NULL, -1: it is all in `whole`. Borrowed from the owner of the section. */
+	/* NULL, and fd -1: all bytes are in `whole`. Borrowed from the owner of the section. */
 	Elf_Scn *scn;
 	int fd;                    /* where parts are read from; -1: it is compressed, or was relocated */
 	uint64_t offset;           /* in that file */
-	void *bytes;               /* of `whole`, on the heap; NULL: they belong to libelf */
+	void *bytes;               /* of `whole`, on the heap; NULL: the bytes belong to libelf */
 	struct elf_packed *packed; /* NULL: it is not compressed. `bytes` has room for all */
 	struct elf_piece *pieces;
 };
 
 /*
- * The section of that name (".debug_info"), or of the one of compressed sections (".zdebug_info"). fd: of the file of
- * `elf`, or -1 if libelf has the bytes of its own; both stay open as long as the section.
+ * The section of that name (".debug_info"), or its compressed form with the name of old linkers (".zdebug_info"). fd:
+ * of the file of `elf`, or -1 if libelf has the bytes in memory; both must stay open as long as the section is used.
  */
 struct elf_section elf_section_find(Elf *elf, int fd, const char *name);
 void elf_section_fini(struct elf_section *section);
 
-/* A part. len 0: it is not all there, or there is no memory. Valid until elf_section_fini(). */
+/* A part of the section. len 0: some of it is missing, or out of memory. Valid until elf_section_fini(). */
 struct span elf_section_part(struct elf_section *section, uint64_t offset, uint64_t len);
 
 /* Copies a part, or as much as there is of it; returns how much. */
@@ -38,11 +39,11 @@ uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *re
 
 struct span elf_section_whole(struct elf_section *section); /* len 0: as above */
 
-/* Code that no compiler wrote: the linker's, for calls of other objects. */
+/* A PLT section (.plt, .plt.got, .plt.sec): code of the linker, for calls of functions in other objects. */
 struct elf_linkage {
 	uint64_t low, high; /* addresses; high exclusive */
 };
-/* The first `room` sections of it; returns how many. */
+/* Sets the first `room` PLT sections of the file; returns how many. */
 unsigned elf_find_linkage(Elf *elf, struct elf_linkage ret[], unsigned room);
 
 /* The text at an offset. NULL: it is not in the section. */

@@ -13,7 +13,7 @@ struct buf;
 struct elf_section;
 struct line_table;
 
-/* Sections of one object, which stay as long as its tables; NULL: not there. */
+/* Sections of one object, which must be valid as long as its tables; NULL: the object has no such section. */
 struct line_sections {
 	struct elf_section *line, *line_strings, *strings; /* .debug_line, .debug_line_str, .debug_str */
 };

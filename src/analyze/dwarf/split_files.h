@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * split_files: the files beside an object that have what is not in the object itself of its debug information: .dwo
- * files of the compiler, and .dwp files, in which many of them were put together (gcc -gsplit-dwarf, dwp). One owner,
- * one thread.
+ * split_files: finds the split debug information of an object, which is in files beside it: .dwo files, which the
+ * compiler writes, and .dwp files, which contain several of them (gcc -gsplit-dwarf, dwp). One owner, one thread.
  */
 #pragma once
 
@@ -17,5 +16,8 @@ struct split_files;
 struct split_files *split_files_new(char *const paths[2]);
 void split_files_free(struct split_files *files); /* NULL is fine */
 
-/* The other part of the unit of this root. NULL: it is in none of the files. Valid until split_files_free(). */
+/*
+ * The split unit that belongs to the skeleton unit with this root entry. NULL: it is in none of the files. Valid until
+ * split_files_free().
+ */
 struct dwarf_unit *split_files_find(struct split_files *files, const struct die *skeleton);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chains: the recorded call chains of samples as chains of stacks.h. A chain that begins with callers which were seen
- * before is looked up from there on only: most samples of a thread share all but a few of their frames. One owner, one
- * thread.
+ * chains: converts the recorded call chains of samples to chains of stacks.h. Most samples of a thread share all but a
+ * few of their frames, so the longest outer part of a chain that was converted before is found in a cache, and only the
+ * other frames are looked up. One owner, one thread.
  */
 #pragma once
 
@@ -18,11 +18,11 @@ struct chains;
 struct chains *chains_new(struct machine *machine, struct stacks *stacks);
 void chains_free(struct chains *chains); /* NULL is fine */
 
-/* false: there is more to the chain of that sample than its addresses: use machine_callchain(). */
+/* Whether chains_intern() can convert the chain of the sample. false: use machine_callchain() and stacks_intern(). */
 bool chains_can_intern(const struct chains *chains, const struct sample *sample);
 
 /* The whole chain, as machine_callchain() and stacks_intern() would make it. 0 or -ENOMEM. */
 int chains_intern(struct chains *chains, struct task *task, const struct session_record *record, uint32_t *ret_chain);
 
-/* After stacks_keep(): chains have other numbers. */
+/* To be called after stacks_keep(), which changes the numbers of chains: empties the cache. */
 void chains_forget(struct chains *chains);

@@ -19,7 +19,7 @@ bool parallelism_is_recorded(const struct session *session);
 struct parallelism *parallelism_new(const struct session *session); /* NULL: out of memory */
 void parallelism_free(struct parallelism *parallelism);             /* NULL is fine */
 
-/* A record that is no sample. 0 or -ENOMEM. */
+/* To be called for each record that is not a sample. 0 or -ENOMEM. */
 int parallelism_observe(struct parallelism *parallelism, const struct session_record *record);
 
 /*

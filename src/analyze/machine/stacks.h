@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stacks: call chains, each stored once: chains with the same outermost callers share these. One owner, one thread.
+ * stacks: call chains, each stored once; chains with the same outermost callers share them. One owner, one thread.
  *
- * A chain is identified by the number of a link: its innermost frame, and the number of the chain of its callers. 0 is
- * the empty chain.
+ * A chain is identified by a number. It consists of its innermost frame and of the number of the chain of its callers.
+ * 0 is the empty chain.
  */
 #pragma once
 
@@ -56,16 +56,16 @@ void stacks_keep_addresses(struct stacks *stacks);
 uint32_t stacks_end_chain(const struct stacks *stacks);
 
 /*
- * Which chains are to stay, for recordings that are read while they run: those marked in used[], of stacks_end_chain(),
- * and what they are made of; frames stay all, with their numbers. Nothing changes before stacks_keep(): numbers[chain]
- * is the number that it will have then. 0 or -ENOMEM.
+ * For recordings that are read while they run: chooses the chains to keep, which are those that are true in used[]
+ * (stacks_end_chain() elements, changed by this call) and the chains of their callers. All frames are kept, with their
+ * numbers. numbers[chain] is the number that the chain will have; nothing changes before stacks_keep(). 0 or -ENOMEM.
  */
 struct stacks_choice {
-	uint32_t *numbers;         /* heap; 0: the chain goes */
+	uint32_t *numbers;         /* heap; 0: the chain is removed */
 	struct stack_links *links; /* private */
 };
 int stacks_choose(const struct stacks *stacks, bool used[], struct stacks_choice *ret);
-void stacks_keep(struct stacks *stacks, struct stacks_choice *choice); /* takes it over but for the numbers */
+void stacks_keep(struct stacks *stacks, struct stacks_choice *choice); /* `numbers` stay valid */
 void stacks_choice_fini(struct stacks_choice *choice);
 
 size_t stacks_bytes(const struct stacks *stacks); /* of memory, about */

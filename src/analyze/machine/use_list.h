@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * use_list: where an entry of a table occurs, for its call graph: a list that takes two or three bytes for most uses.
- * One owner, one thread; the bytes are a pool's.
+ * use_list: the chains in which an entry of a table occurs, for its call graph. The list takes two or three bytes for
+ * most uses. One owner, one thread; its memory comes from a pool.
  */
 #pragma once
 
@@ -17,11 +17,11 @@ struct use {
 
 /* Zeroed: empty. */
 struct use_list {
-	struct use_chunk *newest; /* whose next is the oldest */
+	struct use_chunk *newest; /* its `next` is the oldest chunk */
 	uint32_t last_cell;
 };
 
-/* Behind those there are; its cell is that of the last one or a later one. 0 or -ENOMEM. */
+/* Appends a use, whose cell must not be lower than that of the last one. 0 or -ENOMEM. */
 int use_list_append(struct use_list *list, const struct use *use, struct pool *pool);
 
 /* Iterates over a list, which must not change until the end. */
@@ -33,5 +33,5 @@ struct use_cursor {
 
 struct use_cursor use_list_first(const struct use_list *list);
 
-/* false: that was all. */
+/* false: there are no more. */
 bool use_list_next(struct use_cursor *cursor, struct use *ret);

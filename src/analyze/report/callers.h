@@ -17,7 +17,7 @@ struct callers {
 	bool has_parent, has_ignored;
 };
 
-/* What parents are matched by unless --parent says otherwise, as in perf. */
+/* The regular expression for parents if --parent gives none, as in perf. */
 #define CALLERS_DEFAULT_PARENT "^sys_|^do_page_fault"
 
 /* Extended regular expressions; NULL: none. 0, or -EINVAL and why. */
@@ -25,10 +25,13 @@ int callers_init(struct callers *callers, const char *parent, const char *ignore
 void callers_fini(struct callers *callers); /* zeroed is fine */
 
 /*
- * Of frames with the innermost first: the first one that the parent's expression matches, from the innermost on, or
- * from the outermost. nr: none.
+ * The index of a frame that the parent's expression matches. The innermost frame has index 0; `outermost`: the search
+ * begins with the outermost frame. nr: no frame matches.
  */
 unsigned callers_parent(const struct callers *callers, const struct location frames[], unsigned nr, bool outermost);
 
-/* How many frames the outermost function whose callees are ignored has called: 0, too, when there is none. */
+/*
+ * How many of the innermost frames --ignore-callees removes: those that were called by the outermost function that its
+ * expression matches. 0: none.
+ */
 unsigned callers_ignored(const struct callers *callers, const struct location frames[], unsigned nr);

@@ -21,19 +21,22 @@ struct calltree_lines {
 	void *ctx;
 };
 
-/* Branches that are below a share are left out, and the others ordered by their counts. */
+/* How calltree_sort() orders branches by their counts, and which small ones it leaves out. */
 enum calltree_sort {
-	CALLTREE_ABSOLUTE, /* min_period is the limit for all */
-	CALLTREE_RELATIVE, /* a share of what the parent's children have */
-	CALLTREE_ENDS,     /* chains, not branches: by what was counted where they end; see calltree_end() */
+	CALLTREE_ABSOLUTE, /* the limit is a period, the same for all branches */
+	CALLTREE_RELATIVE, /* the limit is a share of the period of all children of the parent */
+	CALLTREE_ENDS, /* chains instead of branches, by the period of the node where they end; see calltree_end() */
 };
 
-/* A frame, or rather the run of frames without a branch that begins with it. Numbers are nodes; 0: none. */
+/*
+ * A frame, or, once sorted, a run of frames without a branch, of which this is the first. Nodes are identified by
+ * numbers; 0: none.
+ */
 struct calltree_node {
 	uint32_t parent, child, next; /* first child, next sibling */
 	uint32_t frame;               /* in the stacks */
 	uint32_t last;                /* of its run, once sorted */
-	uint32_t nr, children_nr;     /* chains that end here; that go on */
+	uint32_t nr, children_nr;     /* numbers of chains: that end here; that have further frames */
 	uint64_t period, children_period;
 };
 
@@ -55,12 +58,15 @@ struct calltree {
 	uint64_t least;
 };
 
-/* 0 or -ENOMEM. lines: NULL but for CALLTREE_SRCLINE; copied. */
+/* 0 or -ENOMEM. lines: needed for CALLTREE_SRCLINE, else NULL; copied. */
 int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key,
 		  const struct calltree_lines *lines);
-void calltree_fini(struct calltree *tree); /* NULL is fine, and what calltree_init() failed to make */
+void calltree_fini(struct calltree *tree); /* NULL is fine, and a tree for which calltree_init() failed */
 
-/* For the next entry. least: a period; what is below it is of no interest, see calltree_weigh(). 0: everything is. */
+/*
+ * Empties the tree for the next entry. least: branches with a smaller period may be left out, see calltree_weigh(); 0:
+ * none.
+ */
 void calltree_clear(struct calltree *tree, uint64_t least);
 
 enum calltree_direction {
@@ -73,15 +79,16 @@ struct calltree_count {
 	uint32_t nr;
 };
 
-/* A chain without its first `skip` frames, in the direction it is seen in. */
+/* A chain of the stacks without its first `skip` frames in the direction of calltree_add(). */
 struct calltree_chain {
 	uint32_t chain, skip;
 };
 
 /*
- * Only with a least period: gives the period of each chain that will be added, before the first one is. Branches that
- * are too small then get no branches of their own. What is weighed is a fixed number of sums of some branches each, so
- * some that are too small are taken for larger, but none for smaller.
+ * Only if `least` is not 0: to be called for each chain that will be added, before the first calltree_add(). Then
+ * calltree_add() makes no nodes below a branch whose period is less than `least`. The periods are summed in a table of
+ * fixed size, where several branches may share a sum: so some small branches get nodes, but no branch with the least
+ * period or more lacks them.
  */
 void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
 		    uint64_t period);
@@ -91,12 +98,12 @@ int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltr
 		 const struct calltree_count *count);
 
 /*
- * limit: a period, not below the least, for ABSOLUTE and ENDS, a share (of 1) for RELATIVE. Afterwards nothing can be
- * added. 0 or -ENOMEM.
+ * limit: for ABSOLUTE and ENDS a period, not less than `least`; for RELATIVE a share, from 0 to 1. Afterwards no chain
+ * can be added. 0 or -ENOMEM.
  */
 int calltree_sort(struct calltree *tree, enum calltree_sort how, double limit);
 
-/* After CALLTREE_ENDS, of tree->nr_ends: the node where a chain ends. */
+/* After CALLTREE_ENDS: the node in which chain number `which` ends; which < tree->nr_ends. */
 uint32_t calltree_end(const struct calltree *tree, uint32_t which);
 
 static inline uint64_t calltree_period(const struct calltree_node *node)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * count: the cells of a tally as entries of a hist, with those that called them, and the call tree of one entry.
- * One thread at a time for a tally.
+ * count: converts the cells of a tally to entries of a hist, also for their callers, and makes the call tree of one
+ * entry. One thread at a time for a tally.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ struct count_options {
 int count_cells(const struct tally *tally, const struct stacks *stacks, const struct count_options *options,
 		struct hist **ret);
 
-/* The hist without any entries that count_cells() would fill. 0 or -ENOMEM. */
+/* Makes a hist with the options of count_cells(), but without entries. 0 or -ENOMEM. */
 int count_nothing(const struct count_options *options, struct hist **ret);
 
 /* An entry with uses, and the tally that it was counted of. */
@@ -47,8 +47,8 @@ struct count_part {
 };
 
 /*
- * The call tree of an entry, or of what equal entries of several tallies with common stacks have together, before
- * calltree_sort(). What is below the least period is of no interest; 0: everything is. 0 or -ENOMEM.
+ * Makes the call tree of an entry, or of equal entries of several tallies with common stacks together, before
+ * calltree_sort(). Branches with a period below `least` may be left out; 0: none. 0 or -ENOMEM.
  */
 int count_tree(const struct count_part parts[], unsigned nr, enum calltree_direction direction, uint64_t least,
 	       struct calltree *tree);

@@ -65,10 +65,10 @@ struct hist_entry {
 	uint64_t period;         /* of the samples that were taken here */
 	uint64_t nr_samples, latency;
 	uint64_t *level_periods;    /* of `period`, by HIST_SELF_KERNEL and so on; NULL: all 0 */
-	uint64_t children_period;   /* and of those below, each sample once */
+	uint64_t children_period;   /* of these and of the samples in what it called, each once */
 	uint64_t *activity_periods; /* of that, by enum hist_activity; NULL: hist_options.activities was not set */
 	struct use_list uses;       /* see hist_note_use() */
-	uint32_t depth;             /* frames of the longest */
+	uint32_t depth;             /* number of frames of its longest chain */
 	/* Of the leader of a group, see hist_link(): those of its members, NULL: that member has none there. */
 	struct hist_entry **members;
 	/* private: */
@@ -106,8 +106,9 @@ int hist_note_use(struct hist *hist, struct hist_entry *entry, const struct use 
 int hist_link(struct hist *leader, struct hist *const members[], unsigned nr_members);
 
 /*
- * The same samples, counted together by some of the keys only: each entry is the sum of several, with those of the
- * members of a group. Before hist_sort(); *ret: hist_free(), before the other one. 0 or -ENOMEM.
+ * Makes a hist that counts the same samples by only some of the keys: each of its entries is the sum of several
+ * entries, also for the members of a group. To be called before hist_sort(); *ret must be freed before `hist`. 0 or
+ * -ENOMEM.
  */
 int hist_new_sums(const struct hist *hist, const enum hist_column keys[], unsigned nr_keys, struct hist **ret);
 
@@ -118,7 +119,7 @@ uint64_t hist_nr_samples(const struct hist *hist);
 uint64_t hist_period(const struct hist *hist); /* sum of all, filtered or not; likewise: */
 uint64_t hist_latency(const struct hist *hist);
 
-/* All entries in order; once, after all was added. Valid until hist_free(). 0 or -ENOMEM. */
+/* Sorts all entries; to be called once, after all were added. *ret is valid until hist_free(). 0 or -ENOMEM. */
 int hist_sort(struct hist *hist, struct hist_entry *const **ret, size_t *ret_nr);
 
 /* The number of that column, HIST_KEYS <= column < HIST_COLUMNS. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hist_details: the keys by which samples are told apart, the columns of their table, and what some of them need to
- * know beside task and function.
+ * hist_details: the keys of a table of samples, its columns, and the values of those keys that need more than task and
+ * function.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 struct dso;
 struct symbol;
 
-/* What samples are told apart by, and what is counted of them: the columns of a table. */
+/* The columns of a table: keys, by which samples are distinguished, then numbers, which are counted. */
 enum hist_column {
 	HIST_COMM,
 	HIST_DSO,
@@ -100,7 +100,7 @@ struct hist_place_end {
 
 enum { HIST_FIELDS = HIST_FIELD_LAST - HIST_FIELD + 1 };
 
-/* The value of a field of a tracepoint; told from others by its bytes. */
+/* The value of a field of a tracepoint. Values are equal if their bytes are equal. */
 struct hist_field {
 	const char *text;
 	const uint8_t *bytes;
@@ -110,13 +110,13 @@ struct hist_field {
 
 /* What only some keys need to know; those that no key needs are zero. Equal ones share one object. */
 struct hist_details {
-	int64_t socket;                               /* -1: the recording does not tell */
+	int64_t socket;                               /* -1: not recorded */
 	uint64_t time_ns;                             /* the beginning of the quantum */
 	const char *srcline;                          /* "file.c:7", or in place of it what there is */
 	const char *srcfile;                          /* "file.c"; "": unknown */
 	const char *trace;                            /* the fields of the tracepoint */
 	const char *state;                            /* of the task: on the CPU, or why not */
-	const char *waker;                            /* "name:tid" of who ended that */
+	const char *waker;                            /* "name:tid" of the task that woke it */
 	const char *host;                             /* the name of the machine */
 	const char *cgroup;                           /* the path of numbers[HIST_CGROUP - HIST_WEIGHT], its id */
 	uint64_t cgroup_device;                       /* of numbers[HIST_CGROUP_ID - HIST_WEIGHT], an inode */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shrink: frees what has no samples any more, for recordings that are shown while they run, and decay. One owner, one
- * thread.
+ * shrink: frees cells, call chains and tasks that have no samples any more. For `top`, which shows a recording while it
+ * runs, and forgets old samples. One owner, one thread.
  */
 #pragma once
 
@@ -12,7 +12,10 @@
 struct machine;
 struct stacks;
 
-/* The tallies of all events, and of each what is shown of it: the amounts of its cells, as far as it has any. */
+/*
+ * The tallies of all events, and for each the tally whose amounts are shown, with the same cells or only the first of
+ * them.
+ */
 struct shrink {
 	struct machine *machine;
 	struct stacks *stacks;
@@ -21,7 +24,7 @@ struct shrink {
 };
 
 /*
- * Forgets the cells without samples, neither new nor shown; then the call chains that no cell needs, and tasks that
- * have ended. Cells and chains have other numbers afterwards. 0; -ENOMEM: all may still be there, and is whole.
+ * Removes the cells that have samples in neither tally; then call chains that no cell uses, and tasks that have ended.
+ * Cells and chains have other numbers afterwards. 0; -ENOMEM: some may not be removed, but all data is consistent.
  */
 int shrink_tallies(const struct shrink *shrink);

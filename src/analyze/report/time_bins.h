@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * time_bins: how many samples there were over time, in a fixed number of bins that double in length as the recording
- * gets longer. One owner; each thread that counts has its own, and they are joined.
+ * time_bins: how many samples there were over time, in a fixed number of bins. The length of the bins doubles when the
+ * recording gets longer. One owner; each thread that counts has its own, and they are joined.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ static inline void time_bins_halve(struct time_bins *bins)
 	bins->bin_ns *= 2;
 }
 
-/* One before the first counts in the first bin. */
+/* Counts a sample at time_ns. A time before the first one counts in the first bin. */
 static inline void time_bins_add(struct time_bins *bins, uint64_t time_ns)
 {
 	if (!bins->bin_ns) {

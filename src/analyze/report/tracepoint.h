@@ -15,15 +15,15 @@ struct diag;
 struct tracepoints;
 
 /*
- * `blob`: the payload of the TRACING_DATA feature; copied. -EBADMSG: not whole, or none; -ENOMEM.
+ * `blob`: the payload of the TRACING_DATA feature; copied. -EBADMSG: it is incomplete, or no TRACING_DATA; -ENOMEM.
  * Formats that libtraceevent does not understand are left out.
  */
 int tracepoints_open(struct span blob, struct tracepoints **ret, struct diag *reterr);
 void tracepoints_close(struct tracepoints *tracepoints); /* NULL is fine */
 
 /*
- * How addresses in fields such as "function=%ps" become names: returns the symbol's name and sets *start to where it
- * begins, or NULL. `of` is passed on.
+ * Sets the function that finds names of addresses in fields such as "function=%ps": it returns the name of the symbol
+ * and sets *ret_start to its start, or returns NULL. `ctx` is passed to it.
  */
 void tracepoints_set_resolver(struct tracepoints *tracepoints,
 			      const char *(*resolve)(void *ctx, uint64_t address, uint64_t *ret_start), void *ctx);
@@ -32,8 +32,8 @@ void tracepoints_set_resolver(struct tracepoints *tracepoints,
 const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id);
 
 /*
- * Appends the fields of a sample by the format's own "print fmt". Says so in the text when the bytes are too few for
- * the format. Appends nothing when the tracepoint is not known. True: there is nothing in the text to escape.
+ * Appends the fields of a sample in the format of the tracepoint ("print fmt"). When the sample has too few bytes for
+ * the format, the text says so. Appends nothing when the tracepoint is not known. true: the text has nothing to escape.
  */
 bool tracepoint_print(struct tracepoints *tracepoints, struct span raw, uint32_t cpu, struct buf *out);
 
@@ -55,12 +55,15 @@ struct tracepoint_field_query {
 int tracepoint_print_field(struct tracepoints *tracepoints, struct span raw, const struct tracepoint_field_query *query,
 			   struct tracepoint_field *ret, struct buf *out);
 
-/* As tracepoint_print(), by the types of the fields and not by the format. */
+/* As tracepoint_print(), but by the types of the fields instead of the format. */
 void tracepoint_print_raw(struct tracepoints *tracepoints, struct span raw, struct buf *out);
 
-/* The names of the fields of an attr.config, from 0 on; NULL: no more. Valid until tracepoints_close(). */
+/*
+ * The name of field number `index`, from 0 on, of the tracepoint with that attr.config; NULL: no more. Valid until
+ * tracepoints_close().
+ */
 const char *tracepoint_field_name(const struct tracepoints *tracepoints, uint64_t id, unsigned index);
-/* Has it that field? Of those, too, that all tracepoints have. */
+/* Whether the tracepoint has that field. Fields that all tracepoints have count, too. */
 bool tracepoint_has_field(const struct tracepoints *tracepoints, uint64_t id, const char *name);
 
 enum tracepoint_value_kind { VALUE_SIGNED, VALUE_UNSIGNED, VALUE_TEXT, VALUE_BYTES };
@@ -76,7 +79,7 @@ struct tracepoint_value {
 typedef void tracepoint_visitor(const struct tracepoint_value *value, void *ctx);
 
 /*
- * Calls for each field of a sample but those that all tracepoints have. -ENOENT: the tracepoint is not known; -EBADMSG:
- * the bytes are too few for the format.
+ * Calls `visit` for each field of a sample, except for those that all tracepoints have. 0; -ENOENT: the tracepoint is
+ * not known; -EBADMSG: the bytes are too few for the format.
  */
 int tracepoint_values(struct tracepoints *tracepoints, struct span raw, tracepoint_visitor *visit, void *ctx);

@@ -20,7 +20,7 @@ struct symbol_options {
 	const char *kallsyms; /* --kallsyms FILE; NULL: /proc/kallsyms when it is this machine's, else none */
 	const char *vmlinux;  /* --vmlinux FILE; NULL: none */
 	const char *symfs;    /* --symfs DIR: where to look for the files of the recorded machine; NULL: "" */
-	/* --inline, --no-inline: whether a frame is also the functions that were inlined there. */
+	/* --inline, --no-inline: for which frames the functions that were inlined there are shown, too. */
 	enum { INLINE_UNWOUND /* of chains that are unwound here */, INLINE_ALL, INLINE_NONE } inlined;
 	bool no_demangle;                 /* --no-demangle: names as the linker has them */
 	bool demangle_kernel;             /* --demangle-kernel: those of the kernel and its modules, too */
@@ -70,11 +70,12 @@ struct dso {
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_DYNAMIC_SYMBOLS /* the rest was stripped */, DSO_ALL_SYMBOLS } source;
 	int refusal; /* why the file under its name cannot be read: -EACCES, -EIO, ...; 0: it can, or there is none */
-	struct jit_code *jit; /* of DSO_PERFMAP: what a jitdump says, rather than the map; owned. NULL: there is none */
+	struct jit_code
+		*jit; /* of DSO_PERFMAP: from its jitdump, used instead of the map; owned. NULL: there is none */
 	const struct bpf_lines *bpf_lines; /* of DSO_KSYMBOL; borrowed. NULL: there are none */
 	struct dso_doubt doubt;
 	struct symbols symbols;
-	/* Of DSO_KERNEL: its image with symbols, and what an address is more there than in the recording. */
+	/* Of DSO_KERNEL: the image with its symbols; image_shift: an address in the image minus the recorded one. */
 	const char *image_path; /* NULL: there is none */
 	uint64_t image_shift;
 };
@@ -90,12 +91,12 @@ struct dso_table {
 	struct pool pool;
 	struct hash_table dsos, path_build_ids; /* by the hash of the name, the newest */
 	uint32_t nr;
-	/* Names of what is made from now on are as the linker has them: of programs; of the kernel. */
+	/* Names of objects that are added from now on are not demangled: those of programs; those of the kernel. */
 	bool no_demangle, no_demangle_kernel;
 	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
 	struct span perf_maps;      /* borrowed: FEATURE_PERF_MAPS; likewise */
-	bool of_this_machine;       /* files have still the device and inode that they had when mapped */
-	bool of_this_boot;          /* and devices their numbers */
+	bool of_this_machine;       /* this machine made the recording: files have the recorded inodes */
+	bool of_this_boot;          /* and it was not booted since: devices have the recorded numbers */
 	struct mapping_times times; /* of the recording */
 	/*
 	 * Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL:
@@ -116,28 +117,28 @@ void dso_table_fini(struct dso_table *table);
 /* The dso of that name and id, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */
 struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind);
 
-/* A process mapped it at this time. */
+/* Notes that a process mapped the object at this time. */
 void dso_note_mapped(struct dso *dso, uint64_t time_ns);
 
-/* A build-id of a path, from the recording; before an object of that name is loaded. 0 or -ENOMEM. */
+/* Adds a build-id of a path, from the recording; to be called before an object of that name is loaded. 0 or -ENOMEM. */
 int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id);
 
-/* The process of a DSO_PERFMAP has mapped a jitdump: what it says is read now, if it is the same file. */
+/* Notes that the process of a DSO_PERFMAP has mapped a jitdump. The jitdump is read now, if it is the same file. */
 void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs);
 
 /*
- * Reads the symbols of a dso, but for those of the kernel and its modules, once. What cannot be read is left out, and
- * so are files that are not what was mapped, see dso_doubt.
+ * Reads the symbols of a dso, once; not for the kernel and its modules. What cannot be read is left out, and so are
+ * files that are not the file that was mapped, see dso_doubt.
  */
 void dso_load(struct dso *dso, const char *symfs);
 
-/* Objects in doubt that were looked up, most often first, at most `max`. How many there are. */
+/* Sets ret[] to at most `max` objects that were looked up and have a doubt, most often first. Returns their number. */
 size_t dso_list_doubts(const struct dso_table *table, const struct dso *ret[], size_t max);
 char *dso_doubt_text(const struct dso *dso); /* a sentence, on the heap; NULL: no doubt, or out of memory */
 
 /*
- * Number `index` of the paths at which debug information of that build-id could be, on the heap; NULL: there is none of
- * that number. false: the index is past the last one.
+ * Sets *ret, on the heap, to path number `index` of those at which debug information of that build-id may be; NULL: no
+ * path of that number. false: `index` is past the last one.
  */
 bool dso_debug_path(const struct dso *dso, unsigned index, char **ret);
 

@@ -15,11 +15,11 @@ struct kernel_image {
 	struct session *session; /* names the recorded machine; NULL: unknown */
 	const char *bundle;      /* as in struct dso_table */
 	struct dso *dso;         /* NULL: no record had it */
-	char *ref_name;          /* heap; a symbol and the address it had when recorded: where the kernel was */
-	uint64_t ref_address;    /* 0: unknown */
+	char *ref_name; /* heap; a symbol of the kernel, whose recorded address tells where the kernel was loaded: */
+	uint64_t ref_address; /* 0: unknown */
 };
 
-/* Fills the symbols of the kernel's dso; leaves them empty when no source is that kernel's. */
+/* Fills the symbols of the kernel's dso; leaves them empty when no source belongs to that kernel. */
 void dso_load_kernel(const struct kernel_image *image);
 
 /* Fills the symbols of a module, as offsets from the start of its map (= of its text). */
