@@ -80,7 +80,7 @@ enum export_marker_kind { EXPORT_FORK, EXPORT_EXIT, EXPORT_COMM, EXPORT_EXEC, EX
 struct export_marker {
 	enum export_marker_kind kind;
 	uint64_t from_ns, to_ns; /* equal: a moment */
-	uint32_t thread;         /* number; 0: of a CPU */
+	uint32_t thread;         /* number; 0: none, it belongs to a CPU */
 	int32_t cpu;             /* -1: unknown */
 	uint64_t count;          /* EXPORT_LOST: records */
 	const char *text;        /* EXPORT_LOST: the cause; of others the name of `thread`, as it was announced */
@@ -112,7 +112,7 @@ struct export_format {
 	int (*sample)(struct exporter *exporter, const struct export_sample *sample);
 	int (*marker)(struct exporter *exporter, const struct export_marker *marker);
 	int (*map)(struct exporter *exporter, const struct export_map *map);
-	int (*close)(struct exporter *exporter, struct diag *reterr); /* what is left is written */
+	int (*close)(struct exporter *exporter, struct diag *reterr); /* writes what is left */
 	void (*free)(struct exporter *exporter);                      /* after a failure, too */
 };
 

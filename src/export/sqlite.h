@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sqlite: a profile as tables, millrace-sql(7), and questions to them. Without libsqlite3 there is neither the format
- * nor an answer (sqlite_none.c). One thread.
+ * sqlite: a profile as SQL tables, millrace-sql(7), and queries on them. Without libsqlite3 the build has neither the
+ * export format nor queries (sqlite_none.c). One thread.
  */
 #pragma once
 
@@ -18,13 +18,14 @@ struct sql_value {
 	enum sql_type type;
 	int64_t integer;
 	double real;
-	const char *text; /* with a NUL behind it */
+	const char *text; /* NUL-terminated */
 	size_t len;
 };
 
 /*
- * Who gets the rows. Values are valid for the call, names until the last row of the statement. 0, or an error that ends
- * the query. columns() comes once for each statement that has a result, before its rows.
+ * Receives the rows of a query. Values are valid for the call, names until the last row of the statement. The functions
+ * return 0, or an error that ends the query. columns() is called once for each statement that has a result, before its
+ * rows.
  */
 struct sql_receiver {
 	int (*columns)(void *ctx, const char *const names[], unsigned nr);
@@ -32,15 +33,18 @@ struct sql_receiver {
 	void *ctx;
 };
 
-/* The tables of a closed exporter of the format sqlite whose target had neither file nor path: they are in memory. */
+/*
+ * The tables of a closed exporter of the format sqlite that has neither file nor path: they are in memory. The exporter
+ * owns them.
+ */
 struct sql *sql_of_exporter(struct exporter *exporter);
 
-/* A file that was exported, read-only. 0, or -errno and why. */
+/* Opens a file of the format sqlite, read-only. 0, or -errno and why. */
 int sql_open(const char *path, struct sql **ret, struct diag *reterr);
-void sql_close(struct sql *sql); /* not one of an exporter; NULL is fine */
+void sql_close(struct sql *sql); /* not for those of an exporter; NULL is fine */
 
 /*
- * Statements that read, one after the other; what would change anything, or open another file, is refused. 0, or
- * -errno and why.
+ * Runs SQL statements, one after the other. Statements that would change something, or open another file, are refused.
+ * 0, or -errno and why.
  */
 int sql_query(struct sql *sql, const char *text, const struct sql_receiver *receiver, struct diag *reterr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack_table: what formats keep until they write it: announced stacks; texts, each with one number; and sums of
- * samples that are equal. One owner, one thread. Zeroed is empty.
+ * stack_table: tables for formats that write at the end: the announced stacks; texts, each with one number; and sums of
+ * equal samples. One owner, one thread. Zeroed is empty.
  */
 #pragma once
 
@@ -39,17 +39,20 @@ int text_table_add(struct text_table *table, const char *text, uint32_t *ret_num
 void text_table_fini(struct text_table *table);
 
 /*
- * The text as UTF-8, which protocol buffers and SQL want: itself, or a copy in `copy` in which each byte that is none
- * is U+FFFD. Valid as long as both.
+ * The text as valid UTF-8, which protocol buffers and SQL need: the text itself, or a copy in `copy` in which each
+ * invalid byte is replaced by U+FFFD. Valid as long as both.
  */
 struct buf;
 const char *utf8_of(const char *text, struct buf *copy);
 
-/* How a frame is called where there is no more room than for a name: "[libc.so.6]" for one without a function. */
+/*
+ * Appends a name for a frame, for formats with only one text for a frame: the function, or "[libc.so.6]" when it is
+ * unknown.
+ */
 struct export_frame;
 void frame_name_put(struct buf *out, const struct export_frame *frame, const char *object_path);
 
-/* How many samples, and the sum of their periods, of what is equal. */
+/* The number of samples that are equal in these fields, and the sum of their periods. */
 struct sum_key {
 	uint32_t stack, thread, event;
 	int32_t cpu;

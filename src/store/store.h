@@ -23,7 +23,10 @@ struct store_options {
 	unsigned tries;          /* how often a request is tried, within some seconds; 0: a default for commands */
 };
 
-/* NULL: this build has no libcurl. Its target's `store` points to the options. */
+/*
+ * The export format that sends to ClickHouse: the `store` of its export_target points to the options. NULL: built
+ * without libcurl.
+ */
 extern const struct export_format *const clickhouse_format;
 
 /* Whether store_post() can send to the URL. */
@@ -65,7 +68,7 @@ struct store_question {
 };
 
 /*
- * Reads rows from a ClickHouse, in no order. 0; errors as of store_post(); -EFBIG: there are too many. The reason is in
- * the diag.
+ * Reads rows from a ClickHouse server, in no order. 0; errors as of store_post(); -EFBIG: too many rows. The reason is
+ * in the diag.
  */
 int store_read(const struct store_options *options, const struct store_question *question, struct diag *reterr);

@@ -30,8 +30,8 @@ struct agent_options {
 	/* What is recorded. */
 	const char *event, *call_graph;
 	uint64_t frequency;
-	uint64_t every_ns; /* a piece */
-	char **more;       /* words for record, behind "--" */
+	uint64_t every_ns; /* length of a piece */
+	char **more;       /* further arguments of record, which follow "--" */
 	int nr_more;
 	/* Where it goes: to a server, or with `files` into a directory. */
 	struct send_options send;
@@ -39,7 +39,7 @@ struct agent_options {
 	bool inlined;
 	uint64_t keep_bytes, keep_ns;
 	uint64_t spool_bytes;
-	uint64_t stop_ns; /* for deliveries, at the end */
+	uint64_t stop_ns; /* at the end, deliveries may take so long */
 	/* Snapshots. */
 	struct trigger_list triggers;
 	uint64_t trigger_frequency, trigger_pause_ns, snapshots_bytes;
@@ -74,8 +74,8 @@ int delivery_count(const char *path, uint64_t *ret_samples, uint64_t *ret_lost, 
 /* ---- keep.c */
 
 /*
- * Removes the oldest files whose name begins with `prefix`, in the order of their names, until all of them have at most
- * `bytes` (0: any number), and those that are older than `ns` (0: any age). How many.
+ * Removes files of the directory whose names begin with `prefix`: the oldest, in the order of their names, until all
+ * together have at most `bytes` (0: no limit), and those older than `ns` (0: no limit). Returns how many were removed.
  */
 size_t keep_files(const char *directory, const char *prefix, uint64_t bytes, uint64_t ns);
 

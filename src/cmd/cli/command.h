@@ -35,13 +35,16 @@ extern const struct command *const commands[]; /* ends with NULL */
 /* The command of that name, or NULL. */
 const struct command *command_find(const char *name);
 
-/* Prints that there is no such command (or option before it), and the nearest name. Returns COMMAND_USAGE. */
+/*
+ * Prints that there is no such command, or no such option in front of a command, and the nearest name. Returns
+ * COMMAND_USAGE.
+ */
 int command_unknown(const char *name);
 
 /*
- * After a command that has succeeded: 0, or COMMAND_SHORTAGE when there was a shortage() in it, with a message. Of
- * readers: what a recording could not be given is counted in it, and its exit status is that of the workload; an agent
- * goes on.
+ * To be called after a command that has succeeded. Returns its exit status: COMMAND_SHORTAGE, with a message, when
+ * there was a shortage() in a command that reads; else 0. Always 0 for `record`, which counts what its recording lacks,
+ * and for `agent`, which continues.
  */
 int command_check_shortage(const char *name);
 
@@ -67,10 +70,10 @@ void configuration_fini(struct configuration *config);
 #define AUTO_CONFIGURATION __attribute__((cleanup(configuration_fini)))
 
 /*
- * option_parse(), and then sets what the command line left out and the configuration has. So the command line
- * replaces a default even of options that add up, as --event does. An error in the file is OPTION_BAD, after one
- * line that names file and line; what this version does not know is ignored with a note.
- * `values` stay valid until configuration_fini(), which may follow any result.
+ * Calls option_parse(), then sets the options that are in the configuration file and not on the command line. So the
+ * command line replaces a default also for options that may be repeated, such as --event. After an error in the file,
+ * which is printed with file and line, it returns OPTION_BAD; options that this version does not have are ignored with
+ * a note. `values` stay valid until configuration_fini(), which may follow any result.
  */
 enum option_result configuration_parse(const struct command *command, int argc, char **argv, void *values,
 				       struct configuration *ret);

@@ -11,8 +11,8 @@
  *	json_end(&json);
  *	json_end(&json);
  *
- * `key`: the name of a value in an object; NULL in an array and outside of both. Errors stand in the stream (ferror(3))
- * or the buf (`failed`).
+ * `key`: the name of a value in an object; NULL in an array and outside of both. Errors are kept in the stream
+ * (ferror(3)) or in the buf (`failed`).
  */
 #pragma once
 
@@ -23,7 +23,7 @@
 
 struct buf;
 
-enum { JSON_DEPTH_MAX = 63 }; /* objects and arrays that are open at once; an assertion */
+enum { JSON_DEPTH_MAX = 63 }; /* objects and arrays that are open at once; asserted */
 
 /* Exactly one of `to` and `buf` is set; the rest is zeroed and private. */
 struct json_writer {
@@ -49,11 +49,11 @@ void json_number(struct json_writer *json, const char *key, uint64_t number);
 void json_signed(struct json_writer *json, const char *key, int64_t number);
 void json_bool(struct json_writer *json, const char *key, bool value);
 void json_null(struct json_writer *json, const char *key);
-/* "0x…", "0" as a text: half of the readers of JSON have no integers of 64 bits. */
+/* "0x…", or "0", as a string, because many JSON parsers keep numbers as doubles, which hold 53 bits. */
 void json_address(struct json_writer *json, const char *key, uint64_t address);
-/* What printf(3) makes, as it is: a number with a point. */
+/* Appends what printf(3) makes, without quotes: for numbers with a decimal point. */
 void json_printf(struct json_writer *json, const char *key, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The next value begins on a new line, for people who look at it. */
+/* The next value begins on a new line, so that people can read the text. */
 void json_break(struct json_writer *json);

@@ -42,7 +42,7 @@ struct option {
 
 enum { OPTIONS_MAX = 128 }; /* in one table, which ends with an entry whose `set` is NULL */
 
-/* Setters for tables; -v -v counts; a path is a string that is not ""; a separator of columns is no dot. */
+/* Setters for tables. count: -v -v is 2; path: a string that is not empty; separator: one character, not a dot. */
 int option_set_flag(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
 int option_set_count(const struct option *, const char *arg, bool negated, void *int_value, struct diag *);
 int option_set_string(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * output: text for standard output in large writes, with the number formats that reports need. One thread.
- * After a write has failed nothing more is written; output_close() returns the error.
+ * output: text for standard output in large writes, with the number formats that reports need. One thread. After a
+ * write has failed nothing more is written; output_close() returns the error.
  *
- * With fd OUTPUT_MEMORY it only keeps its text, for output_move(): valid when zeroed but for that; allocates when it is
- * written to; after -ENOMEM its text is incomplete.
+ * With fd OUTPUT_MEMORY the text is only kept in memory, for output_move(). Such an output is zeroed except for its fd,
+ * needs no output_open(), and allocates memory when text is added; after -ENOMEM its text is incomplete.
  */
 #pragma once
 
@@ -43,7 +43,10 @@ static inline bool output_is_over(const struct output *out)
 	return out->err != 0;
 }
 
-/* Room for `len` bytes, at most OUTPUT_ROOM, behind the text: add what was used to out->len. NULL: out of memory. */
+/*
+ * Returns room for `len` bytes, at most OUTPUT_ROOM, behind the text; the caller adds the number of bytes used to
+ * out->len. NULL: out of memory.
+ */
 char *output_reserve(struct output *out, size_t len);
 
 /* output_bytes() where they do not fit into the buffer. */

@@ -20,10 +20,10 @@ struct result_file {
 	char *temporary_path;                      /* heap */
 };
 
-/* What the name may be of: anything that can be written to; or only a file, for formats that seek. */
+/* What the name may refer to: anything that can be written to; or only a regular file, for formats that seek. */
 enum result_file_kind { RESULT_STREAM, RESULT_REGULAR };
 
-/* 0, or -errno and why. Nothing of another user is followed: record/output/file_place.h. */
+/* 0, or -errno and why. Links of other users are not followed: record/output/file_place.h. */
 int result_file_open(const char *path, enum result_file_kind kind, struct result_file *ret, struct diag *reterr);
 
 /* For libraries that open a file by its name; NULL: it is no regular file. Valid until it is closed. */
@@ -32,6 +32,6 @@ const char *result_file_path(const struct result_file *file);
 uint64_t result_file_bytes(const struct result_file *file); /* so far; 0: unknown */
 
 /*
- * Gives it its name; with `keep` false, and when there is a shortage(), it is removed instead. 0, or -errno and why.
+ * Gives the file its name; with `keep` false, or when there is a shortage(), removes it instead. 0, or -errno and why.
  */
 int result_file_close(struct result_file *file, bool keep, struct diag *reterr);

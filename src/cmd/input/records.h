@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* records: the records of a session as the commands take them. One owner, one thread. */
+/* records: the records of a session, one by one, for the commands. One owner, one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct input_records {
 	struct session *session;       /* borrowed */
 	struct prefetcher *prefetcher; /* NULL: no thread reads ahead: a pipe, or there may be none */
 	struct deferred_chains deferred;
-	const struct session_record *next; /* behind what `deferred` has; NULL: none was read */
+	const struct session_record *next; /* read, but delivered after the samples that `deferred` has; NULL: none */
 	struct group_split split;
 	bool splitting;                       /* the last record has parts left */
 	const struct sample_filter *switches; /* borrowed; NULL: no event turns samples on or off */
@@ -39,16 +39,16 @@ int input_records_open(struct input_records *records, struct session *session, u
  */
 int input_records_switch(struct input_records *records, const struct sample_filter *filter, struct diag *reterr);
 /*
- * As session_next(), but a sample of a group comes once for each member (group_split.h), and one whose call chain comes
- * later when that has come (deferred_chains.h).
+ * As session_next(), but a sample of a group is delivered once for each member (group_split.h), and a sample with a
+ * deferred call chain is delivered when its chain has come (deferred_chains.h).
  */
 int input_records_next(struct input_records *records, const struct session_record **ret, struct diag *reterr);
 /*
- * As prefetcher_span_begin(), for the calls of read/prefetcher.h with records->prefetcher up to prefetcher_span_end().
- * 0 for a pipe, and where samples are split or kept, too: input_records_next() has what comes next.
+ * As prefetcher_span_begin(); the span is used with records->prefetcher, and ended with prefetcher_span_end(). Returns
+ * 0 also for a pipe, and when samples are split, kept or left out: then call input_records_next().
  */
 size_t input_records_span_begin(struct input_records *records, const struct prefetcher_chunk **ret);
-/* All samples of those chunks are used: for the progress. Before prefetcher_span_end(). */
+/* Advances the progress line behind these chunks, whose samples were used. Before prefetcher_span_end(). */
 void input_records_step_progress(struct input_records *records, const struct prefetcher_chunk chunks[], size_t nr);
 /* To be called before the session is closed, and before its position is read. */
 void input_records_close(struct input_records *records);

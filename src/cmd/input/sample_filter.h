@@ -59,7 +59,7 @@ struct sample_filter {
 		.set = option_set_string, .offset = offsetof(type, field.cpus)                                         \
 	}
 
-/* And the one whose letter is not the same everywhere; 0: none. */
+/* The row of --dsos, whose letter differs between commands; 0: none. */
 #define SAMPLE_FILTER_DSOS(letter_of, type, field)                                                                     \
 	{                                                                                                              \
 		.letter = letter_of, .name = "dsos", .arg = "NAME,...",                                                \
@@ -72,7 +72,7 @@ struct option;
 /* --percentage: relative (true) or absolute. */
 int sample_filter_set_percentage(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
 
-/* Of the commands that have them. */
+/* Rows of --switch-on and --switch-off, for the commands that have them. */
 #define EVENT_SWITCH_OPTIONS(type, field)                                                                              \
 	{.name = "switch-on",                                                                                          \
 	 .arg = "EVENT",                                                                                               \
@@ -89,11 +89,11 @@ int sample_filter_set_percentage(const struct option *, const char *arg, bool ne
 		.set = option_set_flag, .offset = offsetof(type, field.shows_switches)                                 \
 	}
 
-/* Checks what was given. 0, or -errno and why. Then sample_filter_fini(). */
+/* Checks the options that were given. 0, or -errno and why. The caller calls sample_filter_fini(). */
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr);
 void sample_filter_fini(struct sample_filter *filter); /* zeroed is fine */
 
-/* CPUs are chosen or needed: 0; -EINVAL: no event of the recording has them. */
+/* To be called when the command uses the CPUs of samples. 0; -EINVAL: no event of the recording has them. */
 int sample_filter_need_cpus(const struct session *session, struct diag *reterr);
 
 static inline bool sample_filter_has_cpu(const struct sample_filter *filter, unsigned cpu)
@@ -121,5 +121,5 @@ struct sample_subject {
 /* Are samples about this shown? CPUs and symbol_part are not checked. */
 bool sample_filter_shows(const struct sample_filter *filter, const struct sample_subject *subject);
 
-/* Is it an entry that symbol_part shows? The callers of a sample are entries of their own. */
+/* Whether symbol_part shows an entry of this function. The callers of a sample are entries of their own. */
 bool sample_filter_shows_symbol(const struct sample_filter *filter, const struct symbol *symbol);

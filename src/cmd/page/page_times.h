@@ -37,8 +37,8 @@ struct page_times {
 };
 
 /*
- * A sample that is counted in a cell of the tally of its event. Times need not be in order; one before the first counts
- * as the first. 0 or -ENOMEM.
+ * Adds a sample that is counted in a cell of the tally of its event. Times need not be in order; a time before the
+ * first one counts as the first. 0 or -ENOMEM.
  */
 int page_times_add(struct page_times *times, const struct session_record *record, uint32_t event, uint32_t cell);
 void page_times_fini(struct page_times *times);

@@ -45,9 +45,9 @@ int column_choice_set_fields(const struct option *option, const char *arg, bool 
 			     struct diag *reterr);
 
 /*
- * Adapts the choice to a recording: words that are no keys become fields of its tracepoints; without -s and -F it is
- * sorted by default_sort (NULL: the default of the mode). Once. -EINVAL: a word is no field of it, or is about another
- * mode.
+ * Adapts the choice to a recording: words that are not keys become fields of its tracepoints; without -s and -F the
+ * table is sorted by default_sort (NULL: the default of the mode). To be called once. -EINVAL: a word is not a field of
+ * the recording, or belongs to another mode.
  */
 int column_choice_fit(struct column_choice *choice, const char *default_sort, const struct session *session,
 		      struct diag *reterr);
@@ -61,7 +61,7 @@ unsigned column_choice_levels(const struct column_choice *choice, struct hierarc
 /* The options for hist_new(): keys and order. */
 void column_choice_apply(const struct column_choice *choice, struct hist_options *ret);
 
-/* Was -s given, and not -F, with this key first? */
+/* Whether -s was given, -F was not, and this is the first key of -s. */
 bool column_choice_begins_with(const struct column_choice *choice, enum hist_column column);
 
 /* What is sorted by, in words: those of -s, or the default. */

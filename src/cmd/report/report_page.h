@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* report_page: recordings that were read through report_samples, as a page of HTML. One thread. */
+/* report_page: writes recordings that report_samples has counted as a page of HTML. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ int report_page_times_add(struct report_page_times *times, const struct samples 
 			  const struct session_record *record, const struct samples_place *place);
 void report_page_times_fini(struct report_page_times *times);
 
-/* One that was read to its end, with the samples in `times` as they were taken. All is borrowed. */
+/* A recording that was read to its end, and the times of its samples. All is borrowed. */
 struct report_page_input {
 	const char *name;
 	struct session *session;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* report_read: the records of a recording, counted. One owner, one thread. */
+/* report_read: reads a recording or a store, and counts its samples. One owner, one thread. */
 #pragma once
 
 #include <signal.h>
@@ -16,17 +16,22 @@ struct session_record;
 struct store_input;
 struct store_rows;
 
-/* The records of a session into samples and a machine. Zeroed, but for what the caller sets: */
+/* A recording that is being read. Zeroed, except for the fields that the caller sets. */
 struct reading {
 	struct session *session; /* owned, like all that follow but for the next group */
 	/* Set by the caller: */
 	bool tasks_only; /* samples are not counted */
-	/* Before the first record that is no part of a pipe's front; false: no record is wanted. NULL: all are. */
+	/*
+	 * Called before the first record that does not belong to the header of a pipe; false: reading ends. NULL: not
+	 * wanted.
+	 */
 	bool (*begin)(void *ctx);
-	/* Sees each sample after it was counted, at samples.last; then one thread counts all. 0 or -ENOMEM. NULL: none.
+	/*
+	 * Called for each sample after it was counted, at samples.last; then samples are counted by one thread only. 0
+	 * or -ENOMEM. NULL: not wanted.
 	 */
 	int (*counted)(void *ctx, const struct session_record *record);
-	/* Sees each record that is no sample. 0 or -ENOMEM. NULL: none. */
+	/* Called for each record that is not a sample. 0 or -ENOMEM. NULL: not wanted. */
 	int (*observe)(void *ctx, const struct session_record *record);
 	void *ctx;
 	const volatile sig_atomic_t *stop; /* reading ends when it is not 0, without an error. NULL: never */

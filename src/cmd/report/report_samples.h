@@ -32,7 +32,7 @@ enum samples_mode { SAMPLES_PLAIN, SAMPLES_BRANCHES, SAMPLES_MEMORY };
 struct samples_options {
 	enum samples_mode mode;
 	struct hist_options hist;               /* children: wanted where there are call chains */
-	struct sample_filter filter;            /* settled; what it hides is counted, but not shown, except by CPU */
+	struct sample_filter filter;            /* completed; what it hides is counted, but not shown, except by CPU */
 	bool chains;                            /* keep them: there will be call graphs */
 	bool by_address;                        /* frames of a function at different addresses are different ones */
 	enum calltree_direction direction;      /* in which callers are counted */
@@ -121,7 +121,7 @@ struct samples_row {
 };
 int samples_add(struct samples *samples, const struct samples_row *row);
 
-/* A record that is no sample, in its turn. 0 or -ENOMEM. */
+/* To be called for each record that is not a sample, in the order of records. 0 or -ENOMEM. */
 int samples_observe(struct samples *samples, const struct session_record *record);
 
 /* Does anything in the options need the number of running tasks? */

@@ -17,13 +17,16 @@ bool details_text_has(enum hist_column key);
 const char *details_text_title(enum hist_column key);
 
 /*
- * The width of the text of a row in the column. unknown_object: the width that perf gives to columns of objects where
- * one is unknown; 0: columns with a fixed width.
+ * The width of the text of a row in the column; 0: the column has a fixed width. unknown_object: the width that perf
+ * gives to columns of objects when an object is unknown.
  */
 size_t details_text_width(enum hist_column key, const struct hist_details *details, size_t unknown_object);
 
 /* Returns the columns taken. `width`: of the column; 0: as wide as the text. */
 int details_text_print(FILE *to, enum hist_column key, const struct hist_place *place, int width);
 
-/* "4K", "2M", "N/A"; one of a unit is printed in the smaller unit. */
+/*
+ * Prints a page size: "4K", "2M", "N/A"; one MB and one GB are printed in the smaller unit, "1024K". Returns the
+ * columns taken.
+ */
 int details_text_page_size(FILE *to, uint64_t bytes, int width);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dump: every record of a recording: where it lies, its bytes, and what they mean, laid out as by `perf report -D`.
+ * dump: prints every record of a recording: its offset, its bytes, and what they mean, laid out as by `perf report -D`.
  * One thread.
  */
 #pragma once
@@ -13,11 +13,12 @@ struct session;
 struct session_record;
 
 /*
- * The session in the order in which it was opened: SESSION_ALL for perf's, SESSION_FILE_ORDER for that of the bytes.
- * 0, or -errno and why; what was before a damage is printed. Errors of `to` are left to the caller (ferror).
+ * Prints the records in the order in which the session was opened: SESSION_ALL for perf's order, SESSION_FILE_ORDER for
+ * that of the bytes. 0, or -errno and why; the records before a damage are printed. Errors of `to` are left to the
+ * caller (ferror).
  */
 int dump_session(struct session *session, const struct symbol_options *options, FILE *to, struct diag *reterr);
 
-/* dump_record: what a record means, in words; spelled as by `perf report -D`. */
-/* What stands behind "PERF_RECORD_NAME", up to the end of the last line. Every size is checked here. */
+/* dump_record: the meaning of a record, spelled as by `perf report -D`. */
+/* Prints the text behind "PERF_RECORD_NAME", up to the end of the last line. Checks every size in the record. */
 void dump_record_text(const struct session_record *record, FILE *to);

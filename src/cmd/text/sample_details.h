@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* source_text: source lines as report and script print them. Any thread. */
+/*
+ * sample_details: source lines (source_text) and fields of tracepoints (trace_formats) of samples, as report and script
+ * print them. source_text: any thread.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +21,7 @@ enum source_flags {
 };
 
 /*
- * Appends "file.c:7", or "symbol+7", or "object[address]", or "??:0". The buffer may be left without memory (buf.h).
+ * Appends "file.c:7", or "symbol+7", or "object[address]", or "??:0". The caller checks buf_status(out).
  * Returns whether the line is known.
  */
 bool source_text_line(struct debug_info *info, const struct location *at, unsigned flags, struct buf *out);
@@ -28,8 +31,9 @@ void source_text_file(struct debug_info *info, const struct location *at, unsign
 
 /* trace_formats: the tracepoint formats of a recording, with names for the kernel addresses in their fields. */
 /*
- * Once they are there (they come in the file, or before the first sample of a pipe) they stay open, for
- * tracepoints_close() before the lookup goes. 0 also when there are none yet; -EBADMSG, -ENOMEM and why.
+ * Opens the formats, if *formats is NULL and the session has them (they are in the file, or in a pipe before the first
+ * sample). 0: also when there are none yet; -EBADMSG or -ENOMEM, and why. The caller calls tracepoints_close() before
+ * it frees the lookup.
  */
 int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats,
 		       struct diag *reterr);

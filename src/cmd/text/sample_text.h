@@ -50,7 +50,7 @@ int sample_fields_parse(const char *text, struct sample_fields *fields, struct d
 int sample_fields_complete(struct kind_fields *fields, const struct event_desc *event, struct diag *reterr);
 
 struct sample_text_options {
-	const struct sample_filter *filter; /* which samples; settled, borrowed */
+	const struct sample_filter *filter; /* which samples; completed, borrowed */
 	struct sample_fields fields;
 	bool hide_chains;    /* -G: the address of the sample instead */
 	bool narrow;         /* -L: commands of eight characters, CPUs without brackets */

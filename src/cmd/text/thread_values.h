@@ -29,7 +29,7 @@ struct thread_column {
 
 /* Zeroed: none. */
 struct threads {
-	struct thread_values **rows; /* heap, each, too, as they came */
+	struct thread_values **rows; /* heap, and so is each row; in the order in which they came */
 	size_t nr_rows, room;
 	struct hash_table known;       /* rows, by pid and tid */
 	struct thread_column *columns; /* heap; as they came */
@@ -39,9 +39,9 @@ struct threads {
 
 void threads_fini(struct threads *threads);
 
-/* Any record; those of type READ are added. 0 or -ENOMEM. */
+/* To be called for each record; takes the values of READ records. 0 or -ENOMEM. */
 int threads_take(struct threads *threads, const struct session *session, const struct session_record *record);
 
-/* In the layouts of perf report --threads and of --pretty=raw. The caller looks at the errors of `to`. */
+/* Prints in the layout of `perf report --threads`, or of its --pretty=raw. The caller checks ferror(to). */
 enum threads_layout { THREADS_TABLE, THREADS_RAW };
 void threads_print(const struct threads *threads, enum threads_layout layout, FILE *to);

@@ -122,7 +122,7 @@ struct view_result {
 	char path[256];
 };
 
-/* Whether standard input and output are terminals that a view can be drawn on; *why: what is missing. */
+/* Whether standard input and output are terminals that a view can be drawn on; false: *ret_why says what is missing. */
 bool view_possible(const char **ret_why);
 
 /* Until the user ends it. 0 or -errno. */
