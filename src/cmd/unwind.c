@@ -165,7 +165,7 @@ static int convert(struct unwind_run *run, const struct session_record *in, stru
 	memcpy(record, in->view.header, in->view.header->size);
 	int err = sample_decode(attr, record, &copy);
 	if (err)
-		return diag_set(reterr, err, "offset %#" PRIx64 ": a sample that is not whole", in->view.offset);
+		return diag_set(reterr, err, "offset %#" PRIx64 ": the sample is truncated", in->view.offset);
 	callchain_convert(attr, record, &copy, &user);
 	return 0;
 }

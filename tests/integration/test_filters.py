@@ -52,8 +52,8 @@ def test_refused_by_the_kernel(millrace, need_tracefs, tmp_path, arguments, word
 @pytest.mark.parametrize('arguments, word', [
     (['--filter', 'a == 1'], 'must follow the -e'),
     (['--exclude-perf'], 'must follow the -e'),
-    (['-e', 'cpu-clock', '--filter', 'a == 1'], 'cpu-clock is none'),
-    (['-e', 'sched:sched_switch,dummy', '--exclude-perf'], 'dummy is none'),
+    (['-e', 'cpu-clock', '--filter', 'a == 1'], 'cpu-clock is not one'),
+    (['-e', 'sched:sched_switch,dummy', '--exclude-perf'], 'dummy is not one'),
     (['-e', 'sched:sched_switch', '--filter', ' '], 'empty filter'),
 ])
 def test_refused_by_us(millrace, need_tracefs, tmp_path, arguments, word):

@@ -214,10 +214,10 @@ def test_objects_that_were_gone_are_reported(millrace, record_what_goes, tmp_pat
         return record_what_goes('deleted', within=within, status=status, **home)
     needed = int(re.search(r'needs (\d+) file descriptors', record(12, 255).err)[1])
     done = record(needed, 0)
-    assert '1 object was gone, or out of reach, before it could be read: ' \
+    assert '1 object was removed, or not accessible, before it could be read: ' \
            f'code in {tmp_path}/{APP} has no names\n' in done.err
     said = millrace('report', '-i', tmp_path / 'data', '-s', 'dso,sym', env={**os.environ, **home}).err
-    assert f'{tmp_path}/{APP} is not here: it was gone, or out of reach, before record could read it' in said, said
+    assert f'{tmp_path}/{APP} is not here: it was removed, or not accessible, before record could read it' in said, said
     assert 'could be read' not in record_what_goes('deleted', **home).err
 
 

@@ -199,7 +199,7 @@ def test_frame_pointers_lead_on(millrace, programs, run, tmp_path):
     done = millrace('record', '-v', '-F', '497', '-e', 'cpu-clock', '--call-graph', 'unwind,1024', '-o', path, '--',
                     program, '-m', '150', '-b', '300')
     found = chains(millrace, path, tmp_path)
-    assert len(found) >= 30 and 'stacks go on by frame pointers' in done.err
+    assert len(found) >= 30 and 'stacks are continued by frame pointers' in done.err
     for names in found:
         assert sum(name.startswith('deep_call') for name in names) == CALLS and 'main' in names
 

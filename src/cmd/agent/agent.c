@@ -200,7 +200,7 @@ static int check(const struct agent_options *options, struct diag *reterr)
 		return diag_set(reterr, -EINVAL, "--every must be at least 1s");
 	if (*word != '-')
 		return diag_set(reterr, -EINVAL,
-				"agent takes no argument, but got \"%s\"; options of record stand after --", word);
+				"agent takes no argument, but got \"%s\"; options of record must follow --", word);
 	return options->files ? 0 : send_check(&options->send, reterr);
 }
 

@@ -222,7 +222,7 @@ void loss_data_read_again(struct session *session, const char *path, struct loss
 	if (session_info(session)->pipe)
 		return;
 	if (session_open(path, SESSION_FORCE | SESSION_FILE_ORDER, &again, &diag)) {
-		log_error("%s: what was lost is not in the output", diag.text);
+		log_error("%s: the output does not say what was lost", diag.text);
 		return;
 	}
 	loss_data_read(again, ret, &diag); /* what it could read is what there is */

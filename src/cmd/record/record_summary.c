@@ -28,7 +28,7 @@ static void print_storage(const struct recording_result *result)
 	const struct batch_pool_totals *packed = &result->packed;
 
 	if (packed->full_ns && result->lost_records)
-		log_note("  storage did not keep up for %.1f s: %.0f MiB of memory before it were full",
+		log_note("  storage did not keep up for %.1f s: all %.0f MiB of buffer memory were in use",
 			 (double)packed->full_ns / 1e9, (double)result->pool_bytes / 1048576);
 	log_verbose("memory before the output: %.1f MiB used at most, of %.0f MiB; full for %.3f s",
 		    (double)packed->most_bytes / 1048576, (double)result->pool_bytes / 1048576,
@@ -182,11 +182,11 @@ static void print_overwrite(const struct overwrite_counters *overwrite)
 {
 	if (!overwrite->nr_snapshots)
 		return;
-	log_verbose(
-		"%llu snapshots of overwritten rings: %llu records, %llu bytes; blind for %.3f ms, %.3f ms at a time",
-		(unsigned long long)overwrite->nr_snapshots, (unsigned long long)overwrite->nr_records,
-		(unsigned long long)overwrite->bytes, (double)overwrite->paused_ns / 1e6,
-		(double)overwrite->longest_pause_ns / 1e6);
+	log_verbose("%llu snapshots of overwritten rings: %llu records, %llu bytes; paused for %.3f ms, at most %.3f "
+		    "ms at once",
+		    (unsigned long long)overwrite->nr_snapshots, (unsigned long long)overwrite->nr_records,
+		    (unsigned long long)overwrite->bytes, (double)overwrite->paused_ns / 1e6,
+		    (double)overwrite->longest_pause_ns / 1e6);
 	if (overwrite->nr_pauses)
 		log_note("  recording was paused %llu times for snapshots, %.3f ms in all",
 			 (unsigned long long)overwrite->nr_pauses, (double)overwrite->paused_ns / 1e6);
@@ -221,7 +221,7 @@ static void print_unwinding(const struct unwinding_counts *counts)
 	unsigned long long continued = counts->by_end[UNWIND_CONTINUED];
 
 	if (continued)
-		log_verbose("%llu of %llu stacks go on by frame pointers behind %.4g KiB", continued, all,
+		log_verbose("%llu of %llu stacks are continued by frame pointers after %.4g KiB", continued, all,
 			    counts->stack_bytes / 1024.0);
 	if (cut)
 		log_note("  %llu of %llu stacks did not fit in %.4g KiB: --call-graph unwind,SIZE", cut, all,
@@ -278,8 +278,8 @@ void record_summary_print(const struct recording_result *result)
 	if (result->unwritten_bytes)
 		log_note("  %llu bytes of records could not be written", (unsigned long long)result->unwritten_bytes);
 	if (result->cut_samples)
-		log_note("  %llu samples at the end of the file were removed, for there was no room behind them for "
-			 "its features",
+		log_note("  %llu samples at the end of the file were removed, because the disk had no room for its "
+			 "features behind them",
 			 (unsigned long long)result->cut_samples);
 	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
 		    (unsigned long long)result->ring_total_bytes, result->nr_rings, (unsigned long long)result->wakeups,

@@ -186,8 +186,8 @@ static int add_field_word(struct column_choice *choice, const char *word, size_t
 		if (strlen(at) == len && memcmp(at, word, len) == 0)
 			return 0;
 	}
-	return diag_set(reterr, -EINVAL, "\"%.*s\": so many fields of tracepoints are not counted at once", (int)len,
-			word);
+	return diag_set(reterr, -EINVAL, "\"%.*s\": at most %d fields of tracepoints can be keys", (int)len, word,
+			HIST_FIELDS);
 }
 
 static int parse_word(struct column_choice *choice, const char *word, size_t len, enum hist_column *ret,
@@ -200,7 +200,7 @@ static int parse_word(struct column_choice *choice, const char *word, size_t len
 		}
 	for (size_t i = 0; i < sizeof(refused_words) / sizeof(refused_words[0]); i++)
 		if (words_have(refused_words[i].words, word, len))
-			return diag_set(reterr, -EINVAL, "\"%.*s\" is not here: %s", (int)len, word,
+			return diag_set(reterr, -EINVAL, "\"%.*s\" is not supported: %s", (int)len, word,
 					refused_words[i].why);
 	return add_field_word(choice, word, len, ret, reterr);
 }
@@ -507,7 +507,7 @@ static int expand_word(struct column_choice *choice, struct listed_word listed, 
 		for (unsigned at = 1; has && name; name = all ? tracepoint_field_name(formats, id, at++) : NULL) {
 			enum hist_column column = column_of_field(choice, &word, name);
 			if (column == HIST_COLUMNS)
-				return diag_set(reterr, -EINVAL, "%s: more than %d fields are not counted at once",
+				return diag_set(reterr, -EINVAL, "%s: at most %d fields of tracepoints can be keys",
 						text, HIST_FIELDS);
 			list_add_at(ret, column, listed.level);
 			nr_found++;

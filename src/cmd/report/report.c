@@ -218,7 +218,7 @@ static int print_tables(struct report *report, struct diag *reterr)
 			       ? diag_set(reterr, -ENOMEM, "out of memory")
 			       : 0;
 	if (reading->samples.wall && wall_unsampled_ns(reading->samples.wall))
-		log_note("--wall: %.3f ms on the CPU are in no row: their threads had no sample of it afterwards",
+		log_note("--wall: %.3f ms on the CPU are in no row: their threads had no later sample of it",
 			 (double)wall_unsampled_ns(reading->samples.wall) / 1e6);
 	int err = report_tables_print(&tables, stdout, reterr);
 	if (!err && report->options.threads && !report->options.json)

@@ -201,8 +201,8 @@ static void put_file(const struct dso *dso, struct buf *out)
 		buf_printf(out, "%s cannot be read: %s", dso->name, strerror(-dso->refusal));
 	else if (was_never_read(dso))
 		buf_printf(out,
-			   "%s is not here: it was gone, or out of reach, before record could read it, or it has no "
-			   "build-id to keep a copy by",
+			   "%s is not here: it was removed, or not accessible, before record could read it, or it has "
+			   "no build-id, by which a copy is found",
 			   dso->name);
 	else if (dso->source == DSO_NO_FILE)
 		buf_printf(out, "%s is not here, and no copy of it: record with --bundle%s", dso->name, debuginfod);

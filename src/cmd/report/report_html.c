@@ -81,7 +81,7 @@ static int print_losses(struct html *html, FILE *to, struct diag *reterr)
 	}
 	if (session_open(input_path(&html->options->input), SESSION_FORCE | SESSION_FILE_ORDER, &session, &diag)) {
 		fprintf(to, "What it lost is not known: the file could not be read again: %s\n", diag.text);
-		log_error("%s: what was lost is not in the page", diag.text);
+		log_error("%s: the page does not say what was lost", diag.text);
 		return 0;
 	}
 	report_loss_print(&options, session, to, &diag); /* what it could read is what there is */

@@ -95,7 +95,7 @@ static int parse_field(const char *text, size_t len, unsigned *ret, struct diag 
 		if (!is_word(text, len, row->name))
 			continue;
 		if (row->refused)
-			return diag_set(reterr, -EINVAL, "\"%s\" is not here: %s", row->name, row->refused);
+			return diag_set(reterr, -EINVAL, "\"%s\" is not supported: %s", row->name, row->refused);
 		*ret = (unsigned)(row - sample_fields_table);
 		return 0;
 	}

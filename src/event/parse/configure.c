@@ -328,12 +328,12 @@ static int set_callgraph(struct event *event, const struct setup *setup, enum ev
 			setup->options->user_regs ? setup->options->user_regs | registers_ip_sp() : registers_all();
 		if (event->unwinds && setup->options->user_regs)
 			return diag_set(setup->reterr, -EINVAL,
-					"--user-regs: call graphs by unwind take the registers out of the samples: use "
-					"--call-graph dwarf, or leave it out");
+					"--call-graph unwind removes the registers from the samples: use --call-graph "
+					"dwarf, or leave out --user-regs");
 		if (event->unwinds && !(attr->sample_type & PERF_SAMPLE_TIME))
 			return diag_set(setup->reterr, -EINVAL,
-					"call graphs by unwind need times, to know what was mapped then: use "
-					"--timestamp, or leave out what takes them away");
+					"--call-graph unwind needs the times of samples: use --timestamp, or leave out "
+					"the option that removes them");
 		if (!regs)
 			return diag_set(setup->reterr, -ENOTSUP, "no DWARF call graphs on this architecture: use fp");
 		attr->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;

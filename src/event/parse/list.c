@@ -187,11 +187,10 @@ static int check_tracepoints(const struct event_list *list, const char *option, 
 		return diag_set(reterr, -EINVAL, "%s must follow the -e of its tracepoints", option);
 	for (size_t i = list->last_text; i < list->nr; i++)
 		if (!list->events[i].tracepoint_system)
-			return diag_set(
-				reterr, -EINVAL,
-				"%s is for tracepoints, and %s is none: give it an -e of its own, and the filter "
-				"behind that of the tracepoints",
-				option, list->events[i].name);
+			return diag_set(reterr, -EINVAL,
+					"%s is for tracepoints, and %s is not one: give them in two -e, and the filter "
+					"behind the -e of the tracepoints",
+					option, list->events[i].name);
 	return 0;
 }
 
@@ -215,7 +214,7 @@ int event_list_filter(struct event_list *list, const char *filter, struct diag *
 	int err = check_tracepoints(list, "--filter", reterr);
 
 	if (!err && !filter[strspn(filter, " \t")])
-		return diag_set(reterr, -EINVAL, "an empty filter; one is, for example, prev_pid == 0");
+		return diag_set(reterr, -EINVAL, "empty filter: give one such as prev_pid == 0");
 	for (size_t i = list->last_text; !err && i < list->nr; i++) {
 		err = add_filter(&list->events[i], filter);
 		if (err)

@@ -182,14 +182,14 @@ static int explain_permission(const struct event *event, int err, int pid, struc
 	if (level > 2)
 		return diag_set(
 			reterr, err,
-			"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON, above 2 "
-			"on kernels of Debian and Ubuntu CAP_SYS_ADMIN (%s), or: sysctl "
+			"event %s: not permitted: kernel.perf_event_paranoid is %ld; this needs CAP_PERFMON, or, "
+			"above 2 on kernels of Debian and Ubuntu, CAP_SYS_ADMIN (%s), or: sysctl "
 			"kernel.perf_event_paranoid=%ld",
 			event->name, level, advice, enough);
 	if (level > enough)
 		return diag_set(
 			reterr, err,
-			"event %s: not permitted: kernel.perf_event_paranoid is %ld; it takes CAP_PERFMON (%s), "
+			"event %s: not permitted: kernel.perf_event_paranoid is %ld; this needs CAP_PERFMON (%s), "
 			"or: sysctl kernel.perf_event_paranoid=%ld",
 			event->name, level, advice, enough);
 	if (event->attr.type == PERF_TYPE_BREAKPOINT && !event->attr.exclude_kernel)

@@ -181,8 +181,8 @@ static void keep_jitdumps(const struct map_history *history, const struct event_
 		keep_jitdump(object, collected);
 	}
 	if (first && (!event->attr.use_clockid || event->attr.clockid != CLOCK_MONOTONIC))
-		log_note("%s tells when which code was where, by CLOCK_MONOTONIC: code that moved has no name "
-			 "without -k mono",
+		log_note("%s has times of CLOCK_MONOTONIC: record with -k mono, or JIT code that was moved has no "
+			 "names",
 			 first->name);
 }
 

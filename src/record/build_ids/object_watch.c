@@ -703,7 +703,7 @@ void object_watch_stop(struct object_watch *watch)
 	limit.tv_sec += STOP_TIMEOUT_S;
 	watch->abandoned = pthread_timedjoin_np(watch->thread, NULL, &limit) != 0;
 	if (watch->abandoned)
-		log_note("a file system does not answer: objects of which files were not opened yet are not kept");
+		log_note("a file system does not answer: objects whose files were not opened yet are not kept");
 	if (watch->nr_not_opened)
 		log_note("%zu objects more than the limit of open files (ulimit -n) allows are not kept",
 			 watch->nr_not_opened);

@@ -108,7 +108,7 @@ static void say_gone(const struct collected *collected)
 	size_t nr = collected->nr_gone;
 
 	if (nr)
-		log_note("%zu object%s gone, or out of reach, before %s could be read: code in %s%s has no "
+		log_note("%zu object%s removed, or not accessible, before %s could be read: code in %s%s has no "
 			 "names",
 			 nr, nr == 1 ? " was" : "s were", nr == 1 ? "it" : "they", buf_text(collected->gone),
 			 nr > GONE_NAMED_MAX ? ", ..." : "");

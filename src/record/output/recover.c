@@ -154,7 +154,7 @@ static int read_header(struct recovery *rec, struct diag *reterr)
 	}
 	if (pipe)
 		return diag_set(reterr, -ENOTSUP,
-				"%s: of a pipe, which has no end that could be missing: read it as it is",
+				"%s has the layout of a pipe, which needs no recovery: read it as it is",
 				rec->main_path);
 	if (rec->header.size != sizeof(rec->header) || rec->header.data.offset < rec->header.size ||
 	    rec->header.data.offset > rec->file_bytes)

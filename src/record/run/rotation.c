@@ -135,8 +135,8 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 		return give_up(finisher, output, err);
 	int overwrite_err = put_last_moments(rotation, job, output);
 	if (overwrite_err && !err)
-		err = diag_set(reterr, overwrite_err, "%s: writing the last moments failed: %s", output->dest.path,
-			       strerror(-overwrite_err));
+		err = diag_set(reterr, overwrite_err, "%s: writing the records of the overwrite rings failed: %s",
+			       output->dest.path, strerror(-overwrite_err));
 	if (params->options->tail_synthesize)
 		err = err ? err : output_file_put_initial_state(output, params, NULL, reterr);
 
@@ -371,7 +371,7 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 	err = overwrite_freeze(rotation->overwrite);
 	rotation->thawed_ns = rotation->moment(rotation->ctx);
 	if (err)
-		log_note("the last moments may be incomplete: %s", strerror(-err));
+		log_note("this snapshot of the overwrite rings may be incomplete: %s", strerror(-err));
 	rotation->job = job;
 	rotation->pause(rotation->ctx);
 	readers_switch(rotation->readers, next_writer, rotation, rotation->room);

@@ -213,9 +213,9 @@ int target_resolve(const struct target_request *request, struct target *ret, str
 	if (err)
 		return err;
 	if (request->user && !tasks_of_user)
-		log_note("-p and -t name the tasks: -u is left out");
+		log_note("-p and -t name the tasks: -u is ignored");
 	if (tasks_of_user && request->all_cpus)
-		log_note("-u names the tasks: -a is left out");
+		log_note("-u names the tasks: -a is ignored");
 	if (tasks_of_user)
 		target.kind = EVENT_TARGET_TASKS;
 	else if (request->pids || request->tids)

@@ -157,7 +157,7 @@ int workload_release(struct workload *workload, const char *program, struct diag
 
 	close(take_fd(&workload->cork));
 	if (err)
-		return diag_set(reterr, err, "%s: ended before it began", program);
+		return diag_set(reterr, err, "%s: its process ended before it could be run", program);
 	/* The pipe closes by itself when exec succeeds. */
 	err = fd_read(workload->failure, &exec_errno, sizeof(exec_errno));
 	close(take_fd(&workload->failure));

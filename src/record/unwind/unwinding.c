@@ -497,7 +497,7 @@ static void find_horizon(struct unwinding *unwinding)
 static void begin_doubt(struct unwinding *unwinding)
 {
 	if (unwinding->doubt == DOUBT_NONE)
-		log_verbose("records about tasks were lost: what is mapped is read again");
+		log_verbose("records about tasks were lost: the maps of all processes are read again");
 	unwinding->doubt = DOUBT_LOST;
 	unwinding->doubt_ns = clock_ns(CLOCK_MONOTONIC);
 	unwinding->known_from_ns = UINT64_MAX;
@@ -520,8 +520,8 @@ static int read_tasks(struct unwinding *unwinding)
 	if (records.failed)
 		return -ENOMEM;
 	if (err)
-		log_note("what is mapped cannot be read after a loss: %s: call chains of processes that run already "
-			 "have one frame",
+		log_note("the maps of processes cannot be read again after a loss: %s: call chains of processes that "
+			 "run already have one frame",
 			 strerror(-err));
 	return apply_state(unwinding, buf_span(&records));
 }
