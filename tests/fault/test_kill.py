@@ -23,7 +23,7 @@ import typing
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import wait_until  # noqa: E402
+from conftest import sanitized, wait_until  # noqa: E402
 from law import loss_of, main_file  # noqa: E402
 
 WRITERS = ['serial', 'mmap', 'aio', 'direct']
@@ -228,7 +228,7 @@ def kill_many(millrace, program, programs, perf, spawn, tmp_path, kills):
 
 
 def test_kill(millrace, program, programs, perf, spawn, need_tracefs, tmp_path):
-    kill_many(millrace, program, programs, perf, spawn, tmp_path, 12)
+    kill_many(millrace, program, programs, perf, spawn, tmp_path, 12 if not sanitized() else 5)
 
 
 @pytest.mark.lab

@@ -78,7 +78,7 @@ def test_time_leaves_out_the_same_as_perf(millrace, perf, programs, need_tracefs
     for mode in ('--writer=serial', '--threads'):
         file = tmp_path / mode
         millrace('record', *packing, mode, '-m', '64', '-o', file, '-e', 'raw_syscalls:sys_enter',
-                 '--', programs / 'syscalls', '-t', '2', '-n', '40000')
+                 '--', programs / 'syscalls', '-t', '2', '-n', '20000')
         times = sorted(float(line.split()[3].rstrip(':')) for line in millrace('script', '-i', file).out.splitlines())
         fifth = len(times) // 5
         # Where nothing ran, or the ring was full, a part of the time has no samples: the parts are those of a sample.
@@ -146,7 +146,7 @@ def spoil_others(file, millrace):
 def test_time_does_not_read_the_rest(millrace, programs, need_tracefs, tmp_path, mode):
     file = tmp_path / 'x'
     millrace('record', *mode, '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls',
-             '-t', '2', '-n', '300000')
+             '-t', '2', '-n', '300000' if '-z' in mode else '100000')
     wanted, whole = spoil_others(file, millrace)
     assert millrace('script', '-i', file, '--time', wanted).out == whole
     millrace('script', '-i', file, status=255)

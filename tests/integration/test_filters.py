@@ -25,7 +25,7 @@ def test_own_calls_left_out(program, need_tracefs, spawn, tmp_path, options):
     file = tmp_path / 'x.data'
     spawn(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1'], stderr=subprocess.DEVNULL)
     recorder = spawn([program, 'record', '-q', '-B', *options, '-o', file, '-a', '-e', 'raw_syscalls:*',
-                      '--exclude-perf', '--', 'sleep', '0.3'])
+                      '--exclude-perf', '--', 'sleep', '0.1'])
     assert recorder.wait(60) == 0
     files = [file / name.name for name in file.iterdir() if name.name != 'data'] if file.is_dir() else [file]
     if file.is_dir():
