@@ -391,6 +391,12 @@ static void test_kallsyms(void **state)
 				"no line at all\n"
 				"\n"
 				"fffffffffffffffff T too_long\n"
+				"000000000000000g T no_digit\n"
+				"0000000:00000000 T no_digit\n"
+				"`000000000000000 T no_digit\n"
+				"0123456789abcdef T lower\n"
+				"FEDCBA9876543210 T upper\n"
+				"0000000000000000 A zero\n"
 				"10 t\n"
 				"20 t \n"
 				"ffffffffc0203000 t tramp\t[__builtin__ftrace]\n"
@@ -402,6 +408,11 @@ static void test_kallsyms(void **state)
 	assert_int_equal(line.type, 'T');
 	assert_memory_equal(line.name, "_text", line.name_len);
 	assert_null(line.module);
+	for (unsigned i = 0; i < 3; i++) {
+		static const uint64_t addresses[] = {0x0123456789abcdef, 0xfedcba9876543210, 0};
+		assert_true(kallsyms_next(&rest, &line));
+		assert_true(line.address == addresses[i]);
+	}
 	assert_true(kallsyms_next(&rest, &line));
 	assert_int_equal(line.name_len, 5);
 	assert_int_equal(line.module_len, strlen("__builtin__ftrace"));

@@ -102,18 +102,19 @@ static enum symbol_binding type_binding(char type)
 	return isupper((unsigned char)type) ? SYMBOL_GLOBAL : SYMBOL_LOCAL;
 }
 
-/* How far the symbols of this list are from where the kernel was when recorded (address randomisation). */
-static uint64_t kallsyms_shift(const struct kernel_image *image, struct span text)
+/* Where this list has the symbol whose address was recorded. false: it has none such, or none was recorded. */
+static bool find_reference(const struct kernel_image *image, struct span text, uint64_t *ret)
 {
 	struct kallsyms_line line;
 
-	if (!image->ref_address)
-		return 0;
-	while (kallsyms_next(&text, &line))
+	while (image->ref_address && kallsyms_next(&text, &line)) {
 		if (!line.module && line.name_len == strlen(image->ref_name) &&
-		    memcmp(line.name, image->ref_name, line.name_len) == 0)
-			return line.address - image->ref_address;
-	return 0;
+		    memcmp(line.name, image->ref_name, line.name_len) == 0) {
+			*ret = line.address;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool kallsyms_read(const struct kernel_image *image, struct buf *ret)
@@ -141,23 +142,38 @@ static bool kallsyms_hidden(struct span text)
 	return true;
 }
 
-static void load_kallsyms(const struct kernel_image *image)
+/* The names stay where they were read, each with a NUL behind it. `shift`: of the list from the recording. */
+static void add_lines(struct symbols *symbols, struct buf *text, uint64_t shift)
 {
-	struct symbols *symbols = &image->dso->symbols;
-	AUTO_BUF struct buf text = {0};
+	const size_t bytes = text->len;
 	struct kallsyms_line line;
+	uint32_t at;
 
-	if (!kallsyms_read(image, &text) || kallsyms_hidden(buf_span(&text)))
+	buf_put_u8(text, '\0');
+	if (symbols_take_names(symbols, text, &at))
 		return;
-	uint64_t shift = kallsyms_shift(image, buf_span(&text));
-	struct span rest = buf_span(&text);
+	char *names = symbols->names + at;
+	struct span rest = {names, bytes};
 	while (kallsyms_next(&rest, &line)) {
 		if (line.module || !type_counts(line.type))
 			continue;
-		if (symbols_add(symbols, line.address - shift, 0, type_binding(line.type), line.name, line.name_len))
+		size_t name = (size_t)(line.name - names);
+		names[name + line.name_len] = '\0';
+		if (symbols_add_named(symbols, line.address - shift, 0, type_binding(line.type), at + (uint32_t)name))
 			break;
 	}
 	symbols_fixup(symbols, 0);
+}
+
+static void load_kallsyms(const struct kernel_image *image)
+{
+	AUTO_BUF struct buf text = {0};
+	uint64_t reference = image->ref_address;
+
+	if (!kallsyms_read(image, &text) || kallsyms_hidden(buf_span(&text)))
+		return;
+	find_reference(image, buf_span(&text), &reference);
+	add_lines(&image->dso->symbols, &text, reference - image->ref_address);
 }
 
 /* The address of the reference symbol in the file, to tell how far the running kernel was moved. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "analyze/symbols/symbol_text.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "base/span.h"
@@ -53,6 +54,39 @@ static bool text_take_hex(struct span *line, uint64_t *ret)
 	return true;
 }
 
+/* Eight digits with lower-case letters, all at once: a nibble in each byte. false: they are none. */
+static bool take_digits(const uint8_t *text, uint64_t *ret)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t bytes;
+
+	memcpy(&bytes, text, sizeof(bytes));
+	bytes = be64toh(bytes);
+	uint64_t values = (bytes & ones * 0x0f) + (bytes >> 6 & ones) * 9;
+	uint64_t letters = (values + ones * 6) >> 4 & ones; /* 1 for each that is more than 9 */
+	if (values & ones * 0x10 || values + ones * '0' + letters * ('a' - '0' - 10) != bytes)
+		return false;
+	values = (values | values >> 4) & UINT64_C(0x00ff00ff00ff00ff);
+	values = (values | values >> 8) & UINT64_C(0x0000ffff0000ffff);
+	*ret = (values | values >> 16) & UINT32_MAX;
+	return true;
+}
+
+/* As the kernel prints addresses, or any other. */
+static bool text_take_address(struct span *line, uint64_t *ret)
+{
+	enum { DIGITS = 16 };
+	const uint8_t *text = line->ptr;
+	uint64_t high, low;
+
+	if (line->len <= DIGITS || text[DIGITS] != ' ' || !take_digits(text, &high) ||
+	    !take_digits(text + DIGITS / 2, &low))
+		return text_take_hex(line, ret);
+	*ret = high << 32 | low;
+	text_skip(line, DIGITS);
+	return true;
+}
+
 /* Exactly one blank. */
 static bool text_take_blank(struct span *line)
 {
@@ -68,7 +102,7 @@ bool kallsyms_next(struct span *rest, struct kallsyms_line *ret)
 
 	while (text_line_next(rest, &line)) {
 		struct kallsyms_line found = {0};
-		if (!text_take_hex(&line, &found.address) || !text_take_blank(&line) || !line.len)
+		if (!text_take_address(&line, &found.address) || !text_take_blank(&line) || !line.len)
 			continue;
 		const char *text = line.ptr;
 		found.type = text[0];

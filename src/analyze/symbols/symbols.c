@@ -68,6 +68,23 @@ int symbols_add_names(struct symbols *symbols, const char *names, size_t bytes, 
 	return name_add(symbols, names, bytes, ret);
 }
 
+int symbols_take_names(struct symbols *symbols, struct buf *names, uint32_t *ret)
+{
+	if (symbols->names || names->failed || names->len > UINT32_MAX) {
+		int err = buf_status(names);
+		if (!err)
+			err = name_add(symbols, (const char *)names->data, names->len, ret);
+		buf_fini(names);
+		return err;
+	}
+	symbols->names = (char *)names->data;
+	symbols->names_bytes = names->len;
+	symbols->names_room = names->room;
+	*names = (struct buf){0};
+	*ret = 0;
+	return 0;
+}
+
 int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
 		      uint32_t name)
 {

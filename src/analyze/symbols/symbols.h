@@ -13,6 +13,8 @@
 
 #include "base/pool.h"
 
+struct buf;
+
 /* A symbol that was found by a lookup. The address of the struct does not change as long as its table lives. */
 struct symbol {
 	uint64_t start, end; /* addresses inside the object, end exclusive */
@@ -88,6 +90,8 @@ int symbols_add(struct symbols *symbols, uint64_t start, uint64_t size, enum sym
  * plus the offset of a name in the block is the `name` of symbols_add_named(). 0 or -ENOMEM, as above.
  */
 int symbols_add_names(struct symbols *symbols, const char *names, size_t bytes, uint32_t *ret);
+/* As symbols_add_names(), and empties `names`: if it can, without a copy. */
+int symbols_take_names(struct symbols *symbols, struct buf *names, uint32_t *ret);
 int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
 		      uint32_t name);
 
