@@ -142,6 +142,24 @@ static bool kallsyms_hidden(struct span text)
 	return true;
 }
 
+/*
+ * What record and perf keep of the kernel that runs, which makes the text anew for each who reads it: 120,000 lines in
+ * 50 ms. It may be of another boot, so it has to tell where the kernel was.
+ */
+static bool read_copy(const struct kernel_image *image, struct buf *ret, uint64_t *ret_reference)
+{
+	const struct symbol_options *options = image->options;
+	AUTO_FREE char *path = options->kallsyms || (options->symfs && options->symfs[0])
+				       ? NULL
+				       : cached_path(getenv("HOME"), "/.debug", &image->dso->build_id);
+
+	if (path && !fd_slurp(path, KALLSYMS_MAX_BYTES, ret) && !kallsyms_hidden(buf_span(ret)) &&
+	    find_reference(image, buf_span(ret), ret_reference))
+		return true;
+	buf_fini(ret);
+	return false;
+}
+
 /* The names stay where they were read, each with a NUL behind it. `shift`: of the list from the recording. */
 static void add_lines(struct symbols *symbols, struct buf *text, uint64_t shift)
 {
@@ -170,9 +188,11 @@ static void load_kallsyms(const struct kernel_image *image)
 	AUTO_BUF struct buf text = {0};
 	uint64_t reference = image->ref_address;
 
-	if (!kallsyms_read(image, &text) || kallsyms_hidden(buf_span(&text)))
-		return;
-	find_reference(image, buf_span(&text), &reference);
+	if (!read_copy(image, &text, &reference)) {
+		if (!kallsyms_read(image, &text) || kallsyms_hidden(buf_span(&text)))
+			return;
+		find_reference(image, buf_span(&text), &reference);
+	}
 	add_lines(&image->dso->symbols, &text, reference - image->ref_address);
 }
 
