@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Two files under one path: each is named by its own functions, or not at all. What is gone is kept, but for -N."""
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -314,3 +315,48 @@ def test_object_is_cut_while_it_is_read(millrace, builds, tmp_path):
         over.set()
         thread.join()
     assert nr_cuts > 100
+
+
+KERNEL_CODE = ['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=64k', 'count=20000']
+
+
+@pytest.fixture
+def kernel_data(millrace, tmp_path, need_root):
+    """A recording of kernel code, and what was kept of the kernel's symbols."""
+    data, cache = tmp_path / 'data', tmp_path / 'own-home' / '.debug' / '[kernel.kallsyms]'
+    millrace('record', '-q', '-e', 'cpu-clock', '-F', '4999', '-g', '-o', data, '--', *KERNEL_CODE)
+    kept, = cache.glob('*/kallsyms')
+    return data, kept
+
+
+def named(run, program, tmp_path, data):
+    """The report, and whether it had to ask the kernel."""
+    calls = tmp_path / 'calls'
+    done = run(['strace', '-f', '-o', calls, '-e', 'trace=openat', program, 'report', '-i', data])
+    assert done.err == ''
+    return done.out, '"/proc/kallsyms"' in calls.read_text()
+
+
+def test_a_copy_of_the_kernels_symbols(run, program, tmp_path, kernel_data):
+    data, kept = kernel_data
+    assert kept.read_bytes() == pathlib.Path('/proc/kallsyms').read_bytes()
+    before = kept.stat().st_ino
+    by_copy, asked = named(run, program, tmp_path, data)
+    assert not asked and re.search(r'\[k\] [a-z_]*read', by_copy)
+    run([program, 'record', '-q', '-e', 'cpu-clock', '-o', tmp_path / 'second', '--', *KERNEL_CODE])
+    assert kept.stat().st_ino == before, 'it was copied again'
+    text = kept.read_text()
+    # Of a boot at which the kernel was elsewhere.
+    kept.write_text(re.sub('^ffff[0-9a-f]+', lambda found: f'{int(found[0], 16) + 0x1200000:016x}', text, flags=re.M))
+    assert named(run, program, tmp_path, data) == (by_copy, False)
+    # What does not tell where it was, or hides it, is not used.
+    for wrong in (re.sub('^.* _s?text$', '', text, flags=re.M), re.sub('^[0-9a-f]+', '0' * 16, text, flags=re.M), ''):
+        kept.write_text(wrong)
+        assert named(run, program, tmp_path, data) == (by_copy, True)
+    kept.unlink()
+    assert named(run, program, tmp_path, data) == (by_copy, True)
+
+
+def test_no_copy_of_the_kernels_symbols(millrace, tmp_path, need_root):
+    millrace('record', '-q', '-N', '-e', 'cpu-clock', '-g', '-o', tmp_path / 'data', '--', *KERNEL_CODE)
+    assert not (tmp_path / 'own-home').exists()

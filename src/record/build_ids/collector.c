@@ -155,7 +155,7 @@ static void keep_jitdump(const struct history_object *object, struct collected *
 	struct cache_entry entry = {.name = object->name, .leaf = "dump"};
 	uint64_t bytes;
 
-	if (!kept->directory || fd < 0 || (under_path >= 0 && !kept->all_jitdumps))
+	if (!kept->directory || fd < 0 || (under_path >= 0 && !kept->bundle))
 		return;
 	cache = entry.dir_fd = object_cache_open(kept->directory);
 	file_id_to_cache_id(&object->id.file, &entry.id);
@@ -195,6 +195,37 @@ static void keep_vdso(const struct build_id *id, struct collected *collected)
 	memcpy(entry.id.bytes, id->id, id->id_bytes);
 	if (cache >= 0 && !object_cache_has(&entry))
 		(void)!object_cache_put_bytes(&entry, vdso_image());
+}
+
+/*
+ * /proc/kallsyms is of another kernel later; and who reads it waits until the kernel has made its text, 50 ms, where a
+ * copy takes 1. Once for each kernel. Who may not see the addresses keeps nothing.
+ */
+static void keep_kallsyms(const struct build_id *id, struct collected *collected)
+{
+	enum { MAX_BYTES = 1 << 28 };
+	struct kept_objects *kept = &collected->kept;
+	AUTO_FD int cache = kept->directory ? object_cache_open(kept->directory) : -1;
+	struct cache_entry entry = {.dir_fd = cache, .name = id->path, .id.len = id->id_bytes, .leaf = "kallsyms"};
+	AUTO_BUF struct buf text = {0};
+
+	memcpy(entry.id.bytes, id->id, id->id_bytes);
+	if (cache < 0 || kept->bundle || object_cache_has(&entry) || fd_slurp("/proc/kallsyms", MAX_BYTES, &text) ||
+	    !strstr(buf_text(&text), "\nffff") || text.len > kept->max_bytes - kept->bytes)
+		return;
+	if (!object_cache_put_bytes(&entry, buf_span(&text)))
+		log_verbose("the kernel's symbols: a copy of %.1f MB is kept in %s", (double)text.len / 1e6,
+			    kept->directory);
+}
+
+static int kernel_build_id(struct collected *collected, struct build_id *ret)
+{
+	int len = elf_note_of_kernel(ret->id);
+
+	ret->id_bytes = len > 0 ? (uint8_t)len : 0;
+	if (len > 0)
+		keep_kallsyms(ret, collected);
+	return len;
 }
 
 static int vdso_build_id(const struct history_object *object, struct collected *collected, struct build_id *ret)
@@ -256,7 +287,7 @@ static int object_build_id(const struct map_history *history, size_t nr, const s
 		ret->misc = PERF_RECORD_MISC_KERNEL;
 		if (!strncmp(object->name, kernel, sizeof(kernel) - 1)) {
 			ret->path = kernel;
-			return elf_note_of_kernel(ret->id);
+			return kernel_build_id(collected, ret);
 		}
 		module_name(object->name, module);
 		return elf_note_of_module(module, ret->id);

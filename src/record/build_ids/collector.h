@@ -37,7 +37,7 @@ struct kept_objects {
 	uint64_t max_bytes;
 	uint64_t bytes;          /* copied so far */
 	size_t nr, nr_too_large; /* objects: copied; not copied because of max_bytes */
-	bool all_jitdumps;       /* also jitdumps that are under their path: the recording goes to another machine */
+	bool bundle; /* for another machine: jitdumps under their path, too; the kernel's symbols come later */
 };
 
 enum { GONE_NAMED_MAX = 3 }; /* the message is one line */

@@ -138,7 +138,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .kept = {.directory = params->cache,
 					       .outside = params->cache ? process_outside_namespace() : 0,
 					       .max_bytes = params->cache_max_bytes,
-					       .all_jitdumps = params->bundle}};
+					       .bundle = params->bundle}};
 
 	if (!has_extents(params))
 		collected.extents = &extents;
