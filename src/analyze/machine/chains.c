@@ -10,6 +10,7 @@
 #include "perfdata/sample.h"
 #include "read/session.h"
 #include "tasks/maps.h"
+#include "unwind/unwind.h"
 
 enum { KNOWN_BITS = 14, PLACE_BITS = 14, PLACE_FRAMES = 5 };
 
@@ -27,13 +28,14 @@ struct known_chain {
 struct chain_ip {
 	uint64_t ip;
 	uint8_t cpumode;
-	bool leaf; /* the program's innermost: no call is before that address */
+	bool leaf;    /* the program's innermost: no call is before that address */
+	bool unwound; /* by us, which has taken it to the call */
 };
 
 /* What is at an address of tasks with these maps: the numbers of its frames, innermost first. */
 struct known_place {
 	uint64_t ip, epoch, maps; /* epoch 0: empty */
-	uint8_t mode, nr;         /* cpumode and whether it is a leaf; of frames */
+	uint8_t mode, nr;         /* ip_mode(); of frames */
 	uint32_t frames[PLACE_FRAMES];
 };
 
@@ -82,13 +84,19 @@ static void add(struct chain_key *key, uint64_t value)
 	key->b ^= key->b >> 32;
 }
 
+/* What an address means, but for the maps. */
+static uint8_t ip_mode(const struct chain_ip *ip)
+{
+	return (uint8_t)(ip->cpumode | ip->unwound << 6 | ip->leaf << 7);
+}
+
 /* Of each frame, from the outermost on. */
 static void make_keys(struct chains *chains, const struct task *task, unsigned nr)
 {
 	struct chain_key key = {task_epoch(chains->machine, task).common, task->maps ? maps_generation(task->maps) : 0};
 
 	for (unsigned i = nr; i-- > 0;) {
-		add(&key, chains->ips[i].ip ^ (uint64_t)(chains->ips[i].cpumode | chains->ips[i].leaf << 7) << 56);
+		add(&key, chains->ips[i].ip ^ (uint64_t)ip_mode(&chains->ips[i]) << 56);
 		chains->keys[i] = key;
 	}
 }
@@ -98,16 +106,25 @@ static struct known_chain *slot_of(struct chains *chains, const struct chain_key
 	return &chains->known[key->b & ((1 << KNOWN_BITS) - 1)];
 }
 
-/* As they were recorded. Returns how many. */
-static unsigned list_ips(const struct session_record *record, struct chain_ip ret[CHAIN_MOST_FRAMES])
+/* As they were recorded, and what the sampled stack tells. Returns how many. */
+static unsigned list_ips(struct chains *chains, const struct task *task, const struct session_record *record)
 {
+	struct chain_ip *ips = chains->ips;
 	struct ip_walk walk = ip_walk_over(record);
 	unsigned nr = 0;
 	uint64_t ip;
 
 	while (nr < CHAIN_MOST_FRAMES && ip_walk_next(&walk, &ip))
-		ret[nr++] = (struct chain_ip){ip, walk.cpumode, walk.leaf};
-	return walk.untrusted ? 0 : nr;
+		ips[nr++] = (struct chain_ip){ip, walk.cpumode, .leaf = walk.leaf};
+	nr = walk.untrusted ? 0 : nr;
+	if (!record->sample.user_stack.len)
+		return nr;
+	uint64_t unwound[MACHINE_MOST_UNWOUND];
+	struct unwind_chain chain = {.ips = unwound, .max = MACHINE_MOST_UNWOUND};
+	machine_unwind(chains->machine, task, &record->sample, &chain);
+	for (unsigned i = 0; i < chain.nr && nr < CHAIN_MOST_FRAMES; i++)
+		ips[nr++] = (struct chain_ip){unwound[i], PERF_RECORD_MISC_USER, .unwound = true};
+	return nr;
 }
 
 /* The slot for this address; if it is not about it, its `nr` is 0. */
@@ -118,7 +135,7 @@ static struct known_place *place_of(struct chains *chains, const struct task *ta
 		.ip = ip->ip,
 		.epoch = task_epoch(chains->machine, task).common,
 		.maps = is_user && task->maps ? maps_generation(task->maps) : 0,
-		.mode = (uint8_t)(ip->cpumode | ip->leaf << 7),
+		.mode = ip_mode(ip),
 	};
 	struct known_place *place =
 		&chains->places[(wanted.ip + wanted.maps) * 0x9e3779b97f4a7c15ull >> (64 - PLACE_BITS)];
@@ -135,10 +152,10 @@ static unsigned look_up(struct chains *chains, struct task *task, const struct c
 	struct location *frames = chains->frames, frame;
 
 	machine_resolve(chains->machine, task, ip->cpumode, ip->ip, frames);
-	if (!machine_inlines_all(chains->machine))
+	if (!ip->unwound && !machine_inlines_all(chains->machine))
 		return 1;
 	frame = *frames;
-	frame.is_return = !ip->leaf && ip->cpumode == PERF_RECORD_MISC_USER;
+	frame.is_return = !ip->leaf && !ip->unwound && ip->cpumode == PERF_RECORD_MISC_USER;
 	return machine_inlined(chains->machine, &frame, frames, CHAIN_MOST_FRAMES);
 }
 
@@ -172,10 +189,9 @@ static int push(struct chains *chains, struct task *task, const struct chain_ip 
 
 int chains_intern(struct chains *chains, struct task *task, const struct session_record *record, uint32_t *ret_chain)
 {
-	unsigned nr = list_ips(record, chains->ips), from = 0;
+	unsigned nr = list_ips(chains, task, record), from = 0;
 	struct known_chain known = {0};
 
-	lookup_set_time(machine_lookup(chains->machine), &record->sample);
 	make_keys(chains, task, nr);
 	for (; from < nr && !known.chain; from++) {
 		const struct known_chain *slot = slot_of(chains, &chains->keys[from]);

@@ -697,9 +697,6 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	*ret = resolved->location;
 }
 
-/* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
-enum { MAX_UNWOUND = 127 };
-
 /* NULL: the recording does not say. */
 static const char *recorded_arch(const struct machine *machine)
 {
@@ -778,7 +775,7 @@ unsigned machine_inlined(struct machine *machine, const struct location *frame, 
 
 bool machine_chain_is_plain(const struct machine *machine, const struct sample *sample)
 {
-	return !machine->timed && !sample->user_stack.len && !sample->user_regs.regs;
+	return !machine->timed && (sample->present & PERF_SAMPLE_STACK_USER || !sample->user_regs.regs);
 }
 
 bool machine_inlines_all(const struct machine *machine)
@@ -827,8 +824,8 @@ static unsigned add_unwound(struct lookup *lookup, struct task *task, const stru
 			    unsigned max)
 {
 	struct machine *machine = lookup->machine;
-	uint64_t ips[MAX_UNWOUND];
-	struct unwind_chain chain = {.ips = ips, .max = MAX_UNWOUND};
+	uint64_t ips[MACHINE_MOST_UNWOUND];
+	struct unwind_chain chain = {.ips = ips, .max = MACHINE_MOST_UNWOUND};
 	unsigned nr = 0;
 
 	lookup->needs_update |= lookup->read_only;

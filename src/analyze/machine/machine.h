@@ -85,13 +85,16 @@ enum { CHAIN_MOST_FRAMES = 1280 }; /* 1024 recorded, or fewer recorded and 127 u
 unsigned machine_callchain(struct machine *machine, struct task *task, const struct session_record *record,
 			   struct location *ret, unsigned max);
 
-/* Whether the chain consists of the recorded addresses and what is inlined there, at any time (nothing is unwound). */
+/* Whether the chain is what is at its addresses, recorded and those of machine_unwind(), with no regard to time. */
 bool machine_chain_is_plain(const struct machine *machine, const struct sample *sample);
 /* Whether chains include inlined functions. */
 bool machine_inlines_all(const struct machine *machine);
 
 /* Writes a user frame, before it the functions inlined there; innermost first, at most `max` > 0. Returns how many. */
 unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max);
+
+/* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
+enum { MACHINE_MOST_UNWOUND = 127 };
 
 /* The user frames of a sample, from its registers and its copy of the stack: see unwind_chain(). */
 void machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
