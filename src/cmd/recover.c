@@ -17,9 +17,11 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
+#include "perfdata/header.h"
 #include "record/output/output_path.h"
 #include "record/output/recover.h"
 
@@ -106,6 +108,29 @@ static int copy_file(const char *from, const char *to, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot copy %s to %s: %s", from, to, strerror(-err)) : 0;
 }
 
+/* What is no recording is not copied. */
+static int check_header(const char *from, bool directory, struct diag *reterr)
+{
+	AUTO_FREE char *path = NULL;
+	uint8_t bytes[sizeof(struct file_header)];
+	struct file_header header;
+	bool pipe;
+
+	if (asprintf(&path, "%s%s", from, directory ? "/data" : "") < 0)
+		return diag_set(reterr, -ENOMEM, "no memory");
+	AUTO_FD int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : pread(fd, bytes, sizeof(bytes), 0);
+	if (got < 0)
+		return diag_set(reterr, -errno, "%s: %s", path, strerror(errno));
+	int err = header_decode((struct span){bytes, (size_t)got}, &header, &pipe, reterr);
+	if (!err && pipe)
+		err = diag_set(reterr, -ENOTSUP,
+			       "it has the layout of a pipe, which needs no recovery: read it as it is");
+	if (err)
+		diag_prefix(reterr, "%s", path);
+	return err;
+}
+
 /*
  * A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. 0 or -errno
  * and why.
@@ -120,6 +145,9 @@ static int recover_copy(const char *from, const char *to, struct diag *reterr)
 		return diag_set(reterr, -EINVAL, "%s is the recording itself: leave out -o to recover it in place", to);
 	if (output_path_is_pipe(to))
 		return diag_set(reterr, -EINVAL, "%s: recover writes a file, not a pipe", to);
+	int err = check_header(from, S_ISDIR(st.st_mode), reterr);
+	if (err)
+		return err;
 	return S_ISDIR(st.st_mode) ? copy_directory(from, to, reterr) : copy_file(from, to, reterr);
 }
 

@@ -205,3 +205,18 @@ def test_killed_at_any_moment(millrace, program, programs, perf, spawn, need_tra
         if 'is whole' not in millrace('recover', '-o', tmp_path / 'copy', path).err:
             check_recovered(millrace, perf, path, 'zstd' in mode)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@pytest.mark.parametrize('layout', ['file', 'directory', 'fifo'])
+def test_what_is_no_recording_is_not_copied(millrace, tmp_path, layout):
+    """It is named itself, not the copy; and nothing is in the place of the copy."""
+    junk = tmp_path / 'junk'
+    if layout == 'fifo':
+        os.mkfifo(junk)
+    else:
+        if layout == 'directory':
+            junk.mkdir()
+        (junk / 'data' if layout == 'directory' else junk).write_bytes(b'text' * 1000)
+    done = millrace('recover', '-o', tmp_path / 'copy', junk, status=255)
+    assert done.err.startswith(f'millrace: {junk}') and len(done.err.splitlines()) == 1, done.err
+    assert not (tmp_path / 'copy').exists()
