@@ -726,10 +726,11 @@ def test_off_cpu_and_wall_time(place, millrace):
         screen.press('Tab', "of event 'offcpu-time'")
         screen.press('q', lambda text: 'status 0' in text)
     with Screen(['report', '--wall', '-i', path], cwd=place) as screen:
-        text = screen.wait('Symbol')
+        row = r'([\d.]+)% +([\d.]+)% +[\d.]+% +sleep +\[k\] \w*schedule'
+        text = screen.wait(lambda text: re.search(row, text), 'the waits of sleep')
         assert "of event 'wall-clock time'" in text and re.search('[▁-█]', text.splitlines()[1])
         assert re.search('on CPU +blocked +runnable', text)
-        on, blocked = re.search(r'([\d.]+)% +([\d.]+)% +[\d.]+% +sleep +\[k\] \w*schedule', text).groups()
+        on, blocked = re.search(row, text).groups()
         assert float(on) < float(blocked)
         screen.keys('E')
         screen.wait(lambda text: re.search(r'^- ', text, re.M), 'call trees')
