@@ -123,7 +123,7 @@ static void feed_mutations(struct buf *seed)
 {
 	static const uint64_t words[] = {0, 1, 7, UINT64_MAX, UINT64_MAX - 7, INT64_MAX, UINT32_MAX, 1ull << 32};
 
-	enum { CHANGES_PER_BYTE = 6, MOST_INPUTS = 4000 };
+	enum { CHANGES_PER_BYTE = 6, MOST_INPUTS = 3000 };
 	const size_t step = 1 + seed->len * CHANGES_PER_BYTE / MOST_INPUTS;
 
 	for (size_t len = 0; len < seed->len; len += step)
