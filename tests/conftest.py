@@ -13,6 +13,7 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,13 +36,10 @@ os.environ['MILLRACE_CONFIG'] = os.devnull
 os.environ['LC_ALL'] = 'C'
 os.environ.pop('LANGUAGE', None)
 
-
 # A shell that starts the tests in the background, or nohup(1), has these ignored, and programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-READERS = {'diff', 'export', 'flame', 'merge', 'query', 'report', 'script'}  # commands that read recordings
 
 # Held alone by tests that change kernel.perf_event_paranoid, together by those that rely on what it says.
 SYSCTL_LOCK = os.path.join(tempfile.gettempdir(), 'millrace-sysctl.lock')
@@ -222,11 +220,36 @@ def peak_memory(args):
     return int(run_command([sys.executable, '-c', script, *args]).out.splitlines()[-1])
 
 
+def kernel_build_id():
+    """As text; of the note of that type in /sys/kernel/notes. '': there is none."""
+    notes, at = pathlib.Path('/sys/kernel/notes').read_bytes(), 0
+    while at + 12 <= len(notes):
+        name_bytes, bytes_, kind = struct.unpack_from('<3I', notes, at)
+        start = at + 12 + (name_bytes + 3) // 4 * 4
+        if kind == 3 and notes[at + 12:at + 15] == b'GNU':
+            return notes[start:start + bytes_].hex()
+        at = start + (bytes_ + 3) // 4 * 4
+    return ''
+
+
 @pytest.fixture(scope='session', autouse=True)
-def empty_home(tmp_path_factory):
-    """Neither the caches of perf (~/.debug) nor its configuration (~/.perfconfig) are those of the user, who may have
-    no home."""
-    os.environ['HOME'] = str(tmp_path_factory.mktemp('home'))
+def kernel_symbols(tmp_path_factory):
+    """
+    Neither the caches of perf (~/.debug) nor its configuration (~/.perfconfig) are those of the user, who may have no
+    home. In ~/.debug is a copy of /proc/kallsyms, which the kernel formats for each reader, for 50 ms: millrace takes
+    it; perf is to be given this environment. Half of the lines are not in it: they name the padding before each
+    function, where nothing runs.
+    """
+    home = tmp_path_factory.mktemp('home')
+    os.environ['HOME'] = str(home)
+    with open('/proc/kallsyms', 'rb') as symbols:
+        lines = [line for line in symbols if b' __pfx_' not in line]
+    copy = home / '.debug' / '[kernel.kallsyms]' / (kernel_build_id() or 'none') / 'kallsyms'
+    if not lines or not int(lines[0].split()[0], 16) and not int(lines[-1].split()[0], 16):
+        return {}  # not for this user
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(b''.join(lines))
+    return {'LD_PRELOAD': str(KALLSYMS_COPY), 'KALLSYMS_COPY': str(copy)}
 
 
 @pytest.fixture(scope='session')
@@ -243,38 +266,10 @@ def run():
 
 
 @pytest.fixture(scope='session')
-def kernel_symbols(tmp_path_factory):
-    """
-    An environment in which a program reads a copy of /proc/kallsyms: the kernel formats it each time, for 50 ms. Half
-    of its lines are not in it: they name the padding before each function, where nothing runs.
-    """
-    copy = tmp_path_factory.mktemp('kernel') / 'kallsyms'
-    with open('/proc/kallsyms', 'rb') as symbols:
-        copy.write_bytes(b''.join(line for line in symbols if b' __pfx_' not in line))
-    return {'LD_PRELOAD': str(KALLSYMS_COPY), 'KALLSYMS_COPY': str(copy)}
-
-
-@pytest.fixture(scope='session')
-def copied_symbols(program, kernel_symbols):
-    """That environment for millrace. The library of a sanitizer has to be loaded before all others."""
-    if not KALLSYMS_COPY.exists():
-        return {}
-    linked = subprocess.run(['ldd', program], stdout=subprocess.PIPE, text=True, check=False).stdout
-    runtime = re.search(r'=> (\S+/lib(?:clang_rt\.)?[at]san\S*)', linked)
-    if not runtime:
-        return kernel_symbols
-    return {**kernel_symbols, 'LD_PRELOAD': f"{runtime[1]}:{kernel_symbols['LD_PRELOAD']}"}
-
-
-@pytest.fixture(scope='session')
-def millrace(program, copied_symbols):
-    """
-    millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run. What reads recordings reads the copy of
-    the symbols of the kernel that perf reads; with env={'LD_PRELOAD': ''} those of this moment.
-    """
-    def run_millrace(*args, env=None, **keywords):
-        more = copied_symbols if args and args[0] in READERS else {}
-        return run_command([program, *args], env={**more, **(env or {})}, **keywords)
+def millrace(program):
+    """millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run."""
+    def run_millrace(*args, **keywords):
+        return run_command([program, *args], **keywords)
     return run_millrace
 
 

@@ -76,11 +76,6 @@ def one_cpu():
     return ['taskset', '-c', str(min(cpus))]
 
 
-@pytest.fixture(scope='module')
-def reader(program, copied_symbols):
-    return ['env', *(f'{name}={value}' for name, value in copied_symbols.items()), program]
-
-
 def said(done):
     return done.status, done.out, done.err
 
@@ -101,8 +96,8 @@ def recordings(millrace, program, programs, one_cpu, need_tracefs, tmp_path_fact
 
 @pytest.mark.parametrize('options', REPORTS)
 @pytest.mark.parametrize('name', RECORDINGS)
-def test_the_same_report(run, reader, recordings, one_cpu, name, options):
-    report = [*reader, 'report', '-i', recordings(name), *REPORTS[options]]
+def test_the_same_report(run, program, recordings, one_cpu, name, options):
+    report = [program, 'report', '-i', recordings(name), *REPORTS[options]]
     assert said(run(report)) == said(run([*one_cpu, *report]))
 
 
@@ -123,8 +118,8 @@ def test_where_no_thread_can_be_started(own_user, run, program, recordings, name
 
 
 @pytest.mark.parametrize('name,options', [(name, options) for name in SCRIPTS for options in SCRIPTS[name]])
-def test_the_same_text(run, reader, recordings, one_cpu, name, options):
-    script = [*reader, 'script', '-i', recordings(name), *SCRIPTS[name][options]]
+def test_the_same_text(run, program, recordings, one_cpu, name, options):
+    script = [program, 'script', '-i', recordings(name), *SCRIPTS[name][options]]
     all_cpus = run(script, binary=True)
     one = run([*one_cpu, *script], binary=True)
     assert all_cpus.out == one.out  # pytest would be long at comparing tuples of it

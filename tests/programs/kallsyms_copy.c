@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For LD_PRELOAD: who opens /proc/kallsyms gets the file that KALLSYMS_COPY names. perf reads the symbols of the kernel
- * three to seven times in each run, millrace once, and each time the kernel formats 170,000 lines: a third of the CPU
- * time of perf in the tests, and more than half of that of millrace. Programs that they start do not inherit this.
+ * three to seven times in each run, and each time the kernel formats 120,000 lines: a third of the CPU time of perf in
+ * the tests. Programs that it starts do not inherit this.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
