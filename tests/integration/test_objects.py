@@ -333,7 +333,7 @@ def named(run, program, tmp_path, data):
     """The report, and whether it had to ask the kernel."""
     calls = tmp_path / 'calls'
     done = run(['strace', '-f', '-o', calls, '-e', 'trace=openat', program, 'report', '-i', data])
-    assert done.err == ''
+    assert 'kernel' not in done.err
     return done.out, '"/proc/kallsyms"' in calls.read_text()
 
 
