@@ -214,8 +214,8 @@ static void keep_kallsyms(const struct build_id *id, struct collected *collected
 	    !strstr(buf_text(&text), "\nffff") || text.len > kept->max_bytes - kept->bytes)
 		return;
 	if (!object_cache_put_bytes(&entry, buf_span(&text)))
-		log_verbose("the kernel's symbols: a copy of %.1f MB is kept in %s", (double)text.len / 1e6,
-			    kept->directory);
+		log_note("copied the symbols of this kernel (%.1f MB) into %s", (double)text.len / 1e6,
+			 kept->directory);
 }
 
 static int kernel_build_id(struct collected *collected, struct build_id *ret)
