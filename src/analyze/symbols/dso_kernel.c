@@ -142,6 +142,23 @@ static bool kallsyms_hidden(struct span text)
 	return true;
 }
 
+/* Whether it has all functions of the kernel. A copy may have been cut: its disk was full, or who wrote it was killed.
+ */
+static bool kallsyms_complete(struct span text)
+{
+	static const char last[] = " _etext\n";
+	const size_t len = sizeof(last) - 1;
+	const char *bytes = text.ptr;
+
+	for (size_t end = text.len; end >= len && bytes[end - 1] == '\n';) {
+		if (memcmp(bytes + end - len, last, len) == 0)
+			return true;
+		const char *before = memrchr(bytes, '\n', end - 1);
+		end = before ? (size_t)(before - bytes) + 1 : 0;
+	}
+	return false;
+}
+
 /*
  * What record and perf keep of the kernel that runs, which makes the text anew for each who reads it: 120,000 lines in
  * 50 ms. It may be of another boot, so it has to tell where the kernel was.
@@ -154,7 +171,7 @@ static bool read_copy(const struct kernel_image *image, struct buf *ret, uint64_
 				       : cached_path(getenv("HOME"), "/.debug", &image->dso->build_id);
 
 	if (path && !fd_slurp(path, KALLSYMS_MAX_BYTES, ret) && !kallsyms_hidden(buf_span(ret)) &&
-	    find_reference(image, buf_span(ret), ret_reference))
+	    kallsyms_complete(buf_span(ret)) && find_reference(image, buf_span(ret), ret_reference))
 		return true;
 	buf_fini(ret);
 	return false;
