@@ -198,20 +198,37 @@ static void keep_vdso(const struct build_id *id, struct collected *collected)
 }
 
 /*
- * /proc/kallsyms is of another kernel later; and who reads it waits until the kernel has made its text, 50 ms, where a
- * copy takes 1. Once for each kernel. Who may not see the addresses keeps nothing.
+ * The kernel formats all lines anew, in 50 ms: not for who sees no addresses, which the first of them tell (on x86 they
+ * begin with variables of each CPU, whose addresses are small).
+ */
+static bool read_kallsyms(struct buf *ret)
+{
+	enum { FRONT_BYTES = 1 << 18, MAX_BYTES = 1 << 28 };
+	static const char kernel_address[] = "\nffff";
+	AUTO_FD int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	AUTO_FREE char *front = malloc(FRONT_BYTES);
+
+	if (fd < 0 || !front || fd_read(fd, front, FRONT_BYTES) ||
+	    !memmem(front, FRONT_BYTES, kernel_address, sizeof(kernel_address) - 1))
+		return false;
+	buf_put(ret, front, FRONT_BYTES);
+	return !fd_slurp_rest(fd, MAX_BYTES, ret) && !ret->failed;
+}
+
+/*
+ * /proc/kallsyms is of another kernel later; and who reads it waits until the kernel has formatted it, where a copy
+ * takes 1 ms. Once for each kernel.
  */
 static void keep_kallsyms(const struct build_id *id, struct collected *collected)
 {
-	enum { MAX_BYTES = 1 << 28 };
 	struct kept_objects *kept = &collected->kept;
 	AUTO_FD int cache = kept->directory ? object_cache_open(kept->directory) : -1;
 	struct cache_entry entry = {.dir_fd = cache, .name = id->path, .id.len = id->id_bytes, .leaf = "kallsyms"};
 	AUTO_BUF struct buf text = {0};
 
 	memcpy(entry.id.bytes, id->id, id->id_bytes);
-	if (cache < 0 || kept->bundle || object_cache_has(&entry) || fd_slurp("/proc/kallsyms", MAX_BYTES, &text) ||
-	    !strstr(buf_text(&text), "\nffff") || text.len > kept->max_bytes - kept->bytes)
+	if (cache < 0 || kept->bundle || object_cache_has(&entry) || !read_kallsyms(&text) ||
+	    text.len > kept->max_bytes - kept->bytes)
 		return;
 	if (!object_cache_put_bytes(&entry, buf_span(&text)))
 		log_note("copied the symbols of this kernel (%.1f MB) into %s", (double)text.len / 1e6,
