@@ -83,33 +83,60 @@ def record(kind, misc, body):
     return struct.pack('<IHH', kind, misc, 8 + len(body)) + body
 
 
-def test_modules_and_bpf_programs(run, millrace, elsewhere, tmp_path):
-    """Symbols of a module that no distribution has are among the kernel's; those of BPF programs are in records."""
-    kernel, module, bpf = 0xffffffff81000000, 0xffffffffc0400000, 0xffffffffc0800000
-    build_id = bytes(range(20))
+KERNEL, MODULE, BPF = 0xffffffff81000000, 0xffffffffc0400000, 0xffffffffc0800000
+KERNEL_ID = bytes(range(20))
+LIST = (f'{KERNEL:x} T _text\n{KERNEL + 0x10:x} T kernel_hot\n{KERNEL + 0x100:x} T other\n{KERNEL + 0x200:x} T _etext\n'
+        f'{MODULE + 0x20:x} t module_hot\t[mine]\n{MODULE + 0x80:x} t later\t[mine]\n')
 
+
+def of_another_kernel(data):
+    """A recording with a sample of the kernel, one of a module that no distribution has, and one of a BPF program."""
     def mapped(start, size, pgoff, name):
         name = name.encode() + b'\0'
         name = name.ljust((len(name) + 7) // 8 * 8, b'\0')
         return record(1, 1, struct.pack('<iI3Q', -1, 0, start, size, pgoff) + name)
 
-    ksymbol = record(17, 0, struct.pack('<QIHH', bpf, 0x100, 1, 0) + b'bpf_prog_0011223344556677_hot'.ljust(32, b'\0'))
+    ksymbol = record(17, 0, struct.pack('<QIHH', BPF, 0x100, 1, 0) + b'bpf_prog_0011223344556677_hot'.ljust(32, b'\0'))
     samples = b''.join(perf_file.sample(1, address, 7 << 32 | 7)
-                       for address in (kernel + 0x11, module + 0x25, bpf + 3))
+                       for address in (KERNEL + 0x11, MODULE + 0x25, BPF + 3))
     name = b'[kernel.kallsyms]\0'.ljust(64, b'\0')
-    ids = record(0, 1, struct.pack('<i', -1) + build_id + bytes([20, 0, 0, 0]) + name)
-    data = tmp_path / 'data'
+    ids = record(0, 1, struct.pack('<i', -1) + KERNEL_ID + bytes([20, 0, 0, 0]) + name)
     attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
-    records = (mapped(kernel, 0x100000, kernel, '[kernel.kallsyms]_text') +
-               mapped(module, 0x1000, 0, '/lib/modules/1.2.3/extra/mine.ko') + ksymbol + samples)
+    records = (mapped(KERNEL, 0x100000, KERNEL, '[kernel.kallsyms]_text') +
+               mapped(MODULE, 0x1000, 0, '/lib/modules/1.2.3/extra/mine.ko') + ksymbol + samples)
     data.write_bytes(perf_file.build([attr], {2: ids}, records=records + perf_file.FINISHED_ROUND))
-    place = tmp_path / 'data.bundle' / '[kernel.kallsyms]' / build_id.hex()
+
+
+def test_modules_and_bpf_programs(run, elsewhere, tmp_path):
+    """Symbols of such a module are among the kernel's; those of BPF programs are in records."""
+    data = tmp_path / 'data'
+    of_another_kernel(data)
+    place = tmp_path / 'data.bundle' / '[kernel.kallsyms]' / KERNEL_ID.hex()
     place.mkdir(parents=True)
-    (place / 'kallsyms').write_text(f'{kernel:x} T _text\n{kernel + 0x10:x} T kernel_hot\n{kernel + 0x100:x} T other\n'
-                                    f'{module + 0x20:x} t module_hot\t[mine]\n{module + 0x80:x} t later\t[mine]\n')
+    (place / 'kallsyms').write_text(LIST)
     out = text_elsewhere(run, elsewhere, data, 'script', '-F', 'ip,sym,dso').out
     assert re.search(r'kernel_hot \(\[kernel.kallsyms\]\)\n.* module_hot \(\[mine\]\)\n.* '
                      r'bpf_prog_0011223344556677_hot \(', out), out
+
+
+def test_lists_of_symbols_that_do_not_fit(millrace, tmp_path):
+    """~/.debug may have the list of another boot, with modules elsewhere, or a part of it."""
+    data, place = tmp_path / 'data', tmp_path / '.debug' / '[kernel.kallsyms]' / KERNEL_ID.hex()
+    of_another_kernel(data)
+    place.mkdir(parents=True)
+    moved = re.sub('^ffff[0-9a-f]+', lambda found: f'{int(found[0], 16) + 0x200000:x}', LIST, flags=re.M)
+    for text, named in ((LIST, True), (moved, True), (LIST[:LIST.index('other')], False),
+                        (LIST.replace('_text', '_start'), False)):
+        (place / 'kallsyms').write_text(text)
+        out = millrace('script', '-F', 'ip,sym', '-i', data, env={'HOME': str(tmp_path)}).out
+        assert ('kernel_hot' in out) == named and 'module_hot' not in out, out
+    # A list of another boot that was given, or is that of this boot: a module may happen to be where one was.
+    lines = zip(LIST.splitlines(), moved.splitlines())
+    mixed = '\n'.join(here if '[mine]' in here else there for here, there in lines) + '\n'
+    for text, named in ((LIST, True), (mixed, False)):
+        (tmp_path / 'list').write_text(text)
+        out = millrace('script', '-F', 'ip,sym', '-i', data, '--kallsyms', tmp_path / 'list').out
+        assert 'kernel_hot' in out and ('module_hot' in out) == named, out
 
 
 def test_end_of_a_bpf_program_was_lost(millrace, tmp_path):

@@ -77,7 +77,7 @@ static char *cached_path(const char *home, const char *directory, const struct e
 	return NULL;
 }
 
-/* On the heap; NULL: no kallsyms is that kernel's. */
+/* On the heap; NULL: there is none of that kernel, but in ~/.debug. */
 static char *kallsyms_path(const struct kernel_image *image)
 {
 	if (image->options->kallsyms)
@@ -86,7 +86,7 @@ static char *kallsyms_path(const struct kernel_image *image)
 	char *bundled = cached_path(image->bundle, "", id);
 	if (bundled || (image->options->symfs && image->options->symfs[0]))
 		return bundled;
-	return kernel_is_running(image) ? strdup("/proc/kallsyms") : cached_path(getenv("HOME"), "/.debug", id);
+	return kernel_is_running(image) ? strdup("/proc/kallsyms") : NULL;
 }
 
 /* Functions and data of the kernel proper; perf leaves out the other types (see nm(1)). */
@@ -160,8 +160,9 @@ static bool kallsyms_complete(struct span text)
 }
 
 /*
- * What record and perf keep of the kernel that runs, which makes the text anew for each who reads it: 120,000 lines in
- * 50 ms. It may be of another boot, so it has to tell where the kernel was.
+ * What record and perf keep of a kernel. While it runs it makes its own text anew for each who reads it: 120,000 lines
+ * in 50 ms. The copy may be of another boot, so it has to tell where the kernel was; where modules are it does not
+ * know.
  */
 static bool read_copy(const struct kernel_image *image, struct buf *ret, uint64_t *ret_reference)
 {
@@ -298,15 +299,19 @@ void dso_load_kernel(const struct kernel_image *image)
 		vmlinux_download(image);
 }
 
-/* Symbols of the module as the running kernel lists them, as offsets from its start. */
+/* Symbols of the module as the kernel listed them at that boot, as offsets from its start. */
 static void module_from_kallsyms(const struct kernel_image *image, const struct map *map)
 {
 	AUTO_BUF struct buf text = {0};
 	struct kallsyms_line line;
 	struct dso *dso = map->object;
 	const char *name = dso->short_name; /* "[name]" */
+	uint64_t reference = image->ref_address;
 
 	if (!image->dso || !kallsyms_read(image, &text))
+		return;
+	find_reference(image, buf_span(&text), &reference);
+	if (reference != image->ref_address) /* of another boot, at which modules were elsewhere, too */
 		return;
 	struct span rest = buf_span(&text);
 	while (kallsyms_next(&rest, &line)) {
