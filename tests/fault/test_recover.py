@@ -26,9 +26,15 @@ FOR_EVER = '1000000000'
 
 
 def has_header(path):
-    """Of a recorder that got as far as its first record."""
-    main = path / 'data' if path.is_dir() else path
-    return main.exists() and main.stat().st_size > 104 and main.open('rb').read(8) == b'PERFILE2'
+    """Of a recorder that got as far as its first record. What it writes may become a directory at any moment."""
+    for main in (path / 'data', path):
+        try:
+            with main.open('rb') as file:
+                start = file.read(105)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            continue
+        return len(start) == 105 and start.startswith(b'PERFILE2')
+    return False
 
 
 def size_of(path):
