@@ -176,11 +176,14 @@ static void test_what_is_cut(void **state)
 /* Bytes that belong to a record but stand behind it. */
 static void test_what_stands_outside(void **state)
 {
+	enum { TRACING_DATA_BYTES = 12 }; /* as perf writes it */
+	const struct perf_event_header tracing_data = {.type = RECORD_TRACING_DATA, .size = TRACING_DATA_BYTES};
 	AUTO_BUF struct buf bytes = {0};
 	struct source_record record;
 
 	(void)state;
-	put_record(&bytes, RECORD_TRACING_DATA, 16, 13); /* rounded up to 16 */
+	buf_put(&bytes, &tracing_data, sizeof(tracing_data));
+	buf_put(&bytes, &(uint32_t){13}, sizeof(uint32_t)); /* rounded up to 16 */
 	buf_put(&bytes, "of the tracing..", 16);
 	put_record(&bytes, RECORD_AUXTRACE, 16, 5); /* not rounded: what follows is not aligned */
 	buf_put(&bytes, "trace", 5);
@@ -198,8 +201,29 @@ static void test_what_stands_outside(void **state)
 		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 9);
 		expect_end(source, 0, "");
 	}
-	struct source *source = open_range(&bytes, 16 + 15, SOURCE_COMPLETE);
-	expect_end(source, -EBADMSG, "TRACING_DATA takes 32 bytes");
+	for (size_t cut = 0; cut < 2; cut++) { /* nothing follows */
+		struct source *source = open_range(&bytes, TRACING_DATA_BYTES + 16 - cut, SOURCE_COMPLETE);
+		if (!cut)
+			assert_int_equal(source_next(source, &record, NULL), 1);
+		expect_end(source, cut ? -EBADMSG : 0, cut ? "TRACING_DATA takes 28 bytes" : "");
+	}
+	/* Records that are too short to say how much it is have none, and a header alone is a record. */
+	bytes.len = 0;
+	for (size_t i = 0; i < 2; i++) {
+		const struct perf_event_header header = {.type = i ? RECORD_AUXTRACE : RECORD_TRACING_DATA,
+							 .size = sizeof(header)};
+		buf_put(&bytes, &header, sizeof(header));
+	}
+	for (int pipe = 0; pipe < 2; pipe++) {
+		struct source *source =
+			pipe ? open_pipe(&bytes, bytes.len) : open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+		for (size_t i = 0; i < 2; i++) {
+			assert_int_equal(source_next(source, &record, NULL), 1);
+			assert_int_equal(record.view.header->size, sizeof(*record.view.header));
+			assert_int_equal(record.outside.len, 0);
+		}
+		expect_end(source, 0, "");
+	}
 }
 
 enum { SECOND_BYTES = 40000, CHUNK_BYTES = MOST_BYTES + SECOND_BYTES };
