@@ -101,8 +101,11 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 	return moved;
 }
 
-/* All rings were read to the head of this pass: what comes later is not older than what the last mark saw. */
-static int mark_round(struct stream *stream)
+/*
+ * All rings were read to the head of this pass: what comes later is not older than what the last mark saw. An error
+ * stays in the writer.
+ */
+static void mark_round(struct stream *stream)
 {
 	static const struct perf_event_header mark = {
 		.type = RECORD_FINISHED_ROUND,
@@ -111,7 +114,7 @@ static int mark_round(struct stream *stream)
 
 	stream->unmarked_bytes = 0;
 	stream->counters.rounds++;
-	return writer_put(stream->writer, &mark, sizeof(mark));
+	writer_put(stream->writer, &mark, sizeof(mark));
 }
 
 /*
@@ -131,40 +134,36 @@ static bool mark_can_wait(const struct stream *stream)
 
 /* One producer's part of a round: a whole pass of the present epoch. What is left to the others they do by themselves.
  */
-static int end_producer_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, bool whole, enum stream_pass pass)
+static void end_producer_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, bool whole, enum stream_pass pass)
 {
 	struct writer *writer = stream->writer;
 	struct producers *producers = writer->producers;
 	bool wait = pass != STREAM_DRAIN && mark_can_wait(stream);
 	bool report = whole && !wait && writer->producer_epoch != epoch &&
 		      producers_due(producers, bytes, pass == STREAM_DRAIN);
-	int err = 0;
+	bool fix = report || pass == STREAM_DRAIN || (stream->flush_bytes <= 1 && !writer_is_behind(writer));
 
-	if (report || pass == STREAM_DRAIN || (stream->flush_bytes <= 1 && !writer_is_behind(writer)))
-		err = writer_fix_position(writer);
-	if (err)
-		return err;
+	if (fix && writer_fix_position(writer))
+		return;
 	producers_count(producers, bytes);
 	if (!report)
-		return 0;
+		return;
 	writer->producer_epoch = epoch;
 	if (!producers_report(producers))
-		return 0;
+		return;
 	uint64_t before = atomic_load(&producers->unmarked_bytes);
-	err = mark_round(stream);
+	mark_round(stream);
 	producers_marked(producers, before);
-	return err;
 }
 
-static int end_pass(struct stream *stream, uint64_t bytes, bool whole, enum stream_pass pass)
+static void end_pass(struct stream *stream, uint64_t bytes, bool whole, enum stream_pass pass)
 {
 	stream->unmarked_bytes += bytes;
 
 	bool due = stream->unmarked_bytes >= stream->round_bytes && !mark_can_wait(stream);
 
-	if (!stream->round_bytes || !whole || !stream->unmarked_bytes)
-		return 0;
-	return due || pass == STREAM_DRAIN ? mark_round(stream) : 0;
+	if (stream->round_bytes && whole && stream->unmarked_bytes && (due || pass == STREAM_DRAIN))
+		mark_round(stream);
 }
 
 static bool is_due(const struct stream *stream)
@@ -250,17 +249,16 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	stream->counters.passes++;
 	if (whole && stream->nr_rings)
 		stream->writer->complete_ns = began_ns;
-	int err = producers ? end_producer_pass(stream, epoch, (uint64_t)total, whole, pass)
-			    : end_pass(stream, (uint64_t)total, whole, pass);
-	if (err)
-		return err;
+	if (producers)
+		end_producer_pass(stream, epoch, (uint64_t)total, whole, pass);
+	else
+		end_pass(stream, (uint64_t)total, whole, pass);
 	if (pass == STREAM_COMMIT)
-		err = writer_commit(stream->writer, false);
+		writer_commit(stream->writer, false);
 	if (stream->storage)
 		stream->storage->store(stream->storage, stream->writer);
-	if (!err)
-		err = writer_complete(stream->writer, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
-	if (err)
+	int err = writer_complete(stream->writer, pass == STREAM_DRAIN ? WRITER_ALL : WRITER_NOW);
+	if (err) /* its own, or one of what came before */
 		return err;
 	/* Pairs with the acquire of the thread that tells the file's readers that so much is there. */
 	atomic_store_explicit(&stream->stored, stream->writer->stored, memory_order_release);
@@ -289,12 +287,12 @@ int stream_drain(struct stream *stream)
 		moved = pump_ring(stream, i, true, true);
 		stream->unmarked_bytes += moved > 0 ? (uint64_t)moved : 0;
 	}
-	int err = moved < 0 ? (int)moved : 0;
-
-	if (!err && !stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)
-		err = mark_round(stream);
+	if (moved < 0)
+		return (int)moved;
+	if (!stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)
+		mark_round(stream);
 	/* The output is finished when others before it are: nothing of it waits for that in memory. */
-	return err ? err : writer_fix_position(stream->writer);
+	return writer_fix_position(stream->writer);
 }
 
 struct writer *stream_exchange(struct stream *stream, struct writer *next)
