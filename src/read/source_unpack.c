@@ -35,7 +35,7 @@ struct item {
 	struct source_record record; /* PLAIN, STREAM: held */
 	struct span payload;         /* STREAM: compressed bytes of it */
 	bool restart;                /* STREAM: a frame begins */
-	struct unpack_job *job;      /* EXTENT: owned */
+	struct unpack_job *job;      /* EXTENT: owned; NULL in all others, and where none is queued */
 	struct arena_block *block;   /* EXTENT: held */
 	struct diag why;             /* GAP */
 };
@@ -154,8 +154,8 @@ static void stop_jobs(struct source_unpack *unpack)
 		unpack_pool_free(unpack->workers);
 		return;
 	}
-	for (size_t i = 0; i < unpack->nr; i++) {
-		struct unpack_job *job = unpack->items[(unpack->first + i) % QUEUE_ITEMS].job;
+	for (size_t i = 0; i < QUEUE_ITEMS; i++) {
+		struct unpack_job *job = unpack->items[i].job;
 		if (job && job->whole) /* else it was not submitted */
 			unpack_pool_wait(unpack->workers, job);
 	}
@@ -166,8 +166,8 @@ static void unpack_close(struct source *source)
 	struct source_unpack *unpack = unpack_of(source);
 
 	stop_jobs(unpack); /* before what they write to */
-	for (size_t i = 0; i < unpack->nr; i++)
-		job_free(unpack->items[(unpack->first + i) % QUEUE_ITEMS].job);
+	for (size_t i = 0; i < QUEUE_ITEMS; i++)
+		job_free(unpack->items[i].job);
 	job_free(unpack->spare);
 	zstd_unpacker_free(unpack->stream);
 	source_close(unpack->under);
@@ -236,6 +236,7 @@ static void free_extent(struct source_unpack *unpack, struct item *item)
 	unpack->nr_extents--;
 	unpack->extent_bytes -= item->job->bytes;
 	job_free(item->job);
+	item->job = NULL;
 }
 
 /* The item becomes a gap, or a new one does. */
