@@ -353,12 +353,13 @@ static void test_claims_are_bounded(void **state)
 	}
 }
 
-static void expect_mark(struct source *source)
+/* A record that is a header alone. */
+static void expect_header(struct source *source, uint32_t type)
 {
 	struct source_record record;
 
 	assert_int_equal(source_next(source, &record, NULL), 1);
-	assert_int_equal(record.view.header->type, RECORD_FINISHED_ROUND);
+	assert_int_equal(record.view.header->type, type);
 	assert_int_equal(record.view.header->size, sizeof(*record.view.header));
 }
 
@@ -371,15 +372,15 @@ static void test_marks_around_records_that_claim_to_be_one(void **state)
 	(void)state;
 	buf_put(&bytes, &mark, sizeof(mark));
 	struct source *source = open_pipe(&bytes, bytes.len);
-	expect_mark(source);
+	expect_header(source, RECORD_FINISHED_ROUND);
 	expect_end(source, 0, "");
 	put_chunk(&bytes, RECORD_COMPRESSED2, SECOND_BYTES);
 	buf_put(&bytes, &mark, sizeof(mark));
 	source = open_pipe(&bytes, bytes.len);
-	expect_mark(source);
+	expect_header(source, RECORD_FINISHED_ROUND);
 	expect_record(source, RECORD_COMPRESSED2, MOST_BYTES, MOST_BYTES - 16);
 	expect_record(source, RECORD_COMPRESSED2, SECOND_BYTES, SECOND_BYTES - 16);
-	expect_mark(source);
+	expect_header(source, RECORD_FINISHED_ROUND);
 	expect_end(source, 0, "");
 }
 
@@ -945,6 +946,7 @@ static void test_an_extent_that_does_not_end(void **state)
 static void test_records_that_go_on_in_the_next_extent(void **state)
 {
 	enum { NR = 310 };
+	const struct perf_event_header last = {.type = PERF_RECORD_SWITCH, .size = sizeof(last)};
 	AUTO_BUF struct buf records = {0};
 	struct extent_packer *packer;
 
@@ -953,6 +955,7 @@ static void test_records_that_go_on_in_the_next_extent(void **state)
 		skip();
 	for (uint64_t i = 0; i < NR; i++)
 		put_record(&records, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+	buf_put(&records, &last, sizeof(last));
 	assert_int_equal(extent_packer_new(&packer), 0);
 	for (size_t cut = 100 * RECORD_BYTES; cut <= 102 * RECORD_BYTES; cut++) {
 		AUTO_BUF struct buf bytes = {0};
@@ -964,6 +967,7 @@ static void test_records_that_go_on_in_the_next_extent(void **state)
 				 0);
 		for (uint64_t i = 0; i < NR; i++)
 			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+		expect_header(source, PERF_RECORD_SWITCH);
 		expect_end(source, 0, "");
 	}
 	extent_packer_free(packer);
