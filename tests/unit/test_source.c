@@ -1005,6 +1005,49 @@ static void test_no_records_in_an_extent(void **state)
 	extent_packer_free(packer);
 }
 
+/* The kernel's records are made of words, others of bytes, and types are small: what is none of these is passed over.
+ */
+static void test_what_is_no_record_between_extents(void **state)
+{
+	enum { NR = 100 };
+	static const struct {
+		uint32_t type;
+		size_t bytes;
+		bool is_record;
+	} cases[] = {{RECORD_USER_FIRST - 1, 24, true},
+		     {RECORD_USER_FIRST - 1, 20, false},
+		     {RECORD_USER_FIRST, 20, true},
+		     {255, 20, true},
+		     {256, 24, false}};
+	AUTO_BUF struct buf records = {0};
+	struct extent_packer *packer;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (uint64_t i = 0; i < NR; i++)
+		put_record(&records, PERF_RECORD_SAMPLE, RECORD_BYTES, i);
+	assert_int_equal(extent_packer_new(&packer), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		AUTO_BUF struct buf bytes = {0};
+		struct source *source;
+		put_extent(&bytes, packer, buf_span(&records));
+		put_record(&bytes, cases[i].type, cases[i].bytes, NR);
+		put_extent(&bytes, packer, buf_span(&records));
+		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), i % 2, &source), 0);
+		for (uint64_t k = 0; k < NR; k++)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, k);
+		if (cases[i].is_record)
+			expect_record(source, cases[i].type, cases[i].bytes, NR);
+		else
+			expect_gap(source, "no record: what is left of a damaged extent is passed over");
+		for (uint64_t k = 0; k < NR; k++)
+			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, k);
+		expect_end(source, 0, "");
+	}
+	extent_packer_free(packer);
+}
+
 /* A COMPRESSED record that holds nothing is one that has lost it. */
 static void test_empty_compressed_records(void **state)
 {
@@ -1114,6 +1157,7 @@ int main(void)
 		cmocka_unit_test(test_an_extent_that_does_not_end),
 		cmocka_unit_test(test_records_that_go_on_in_the_next_extent),
 		cmocka_unit_test(test_no_records_in_an_extent),
+		cmocka_unit_test(test_what_is_no_record_between_extents),
 		cmocka_unit_test(test_empty_compressed_records),
 		cmocka_unit_test(test_a_damaged_extent_at_the_start),
 		cmocka_unit_test(test_what_is_left_out_of_compressed_files),
