@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/span.h"
 #include "compress/extent_index.h"
 #include "perfdata/object_id.h"
@@ -525,6 +526,28 @@ static void a_file_shorter_than_promised_is_reported(void **state)
 			 -EBADF);
 }
 
+/* Of a directory all files are read: together they are the whole of the progress. */
+static void progress_is_of_all_regions(void **state)
+{
+	AUTO_BUF struct buf stream = {0}, ids = {0};
+	AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
+	struct progress progress = {.bytes = true};
+	struct collected collected = {.build_ids = &ids, .progress = &progress};
+
+	(void)state;
+	put_sample(&stream, 7, 0x10000, 5);
+	const size_t first = stream.len;
+	put_sample(&stream, 7, 0x10000, 6);
+	put_sample(&stream, 7, 0x10000, 7);
+	assert_int_equal(fd_pwrite(fd, stream.data, stream.len, 0), 0);
+	const struct collect_region regions[] = {{.fd = fd, .bytes = first},
+						 {.fd = fd, .offset = first, .bytes = stream.len - first}};
+	assert_int_equal(build_ids_collect(regions, 2, &plain, 1, &collected), 0);
+	assert_int_equal(collected.nr_samples, 3);
+	assert_int_equal(progress.total, stream.len);
+	assert_int_equal(progress.done, stream.len);
+}
+
 /* Whatever the bytes are: it ends, and says 0 or -EBADMSG. */
 static void scribbled_bytes_do_no_harm(void **state)
 {
@@ -677,6 +700,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_file_is_left_out),
 		cmocka_unit_test(a_cut_at_any_byte_is_reported),
 		cmocka_unit_test(a_file_shorter_than_promised_is_reported),
+		cmocka_unit_test(progress_is_of_all_regions),
 		cmocka_unit_test(scribbled_bytes_do_no_harm),
 		cmocka_unit_test(what_goes_by_is_what_is_read_back),
 		cmocka_unit_test(notes_are_checked),

@@ -844,6 +844,8 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	bool cut = false;
 	if (!err && ret->extents)
 		err = index_builder_new(&scan.index_builder);
+	for (size_t i = 0; ret->progress && i < nr_regions; i++)
+		ret->progress->total += regions[i].bytes;
 	for (size_t i = 0; i < nr_regions && !err; i++) {
 		if (scan.index_builder)
 			index_builder_part(scan.index_builder, regions[i].part);

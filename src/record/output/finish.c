@@ -114,15 +114,6 @@ static void say_gone(const struct collected *collected)
 			 nr > GONE_NAMED_MAX ? ", ..." : "");
 }
 
-static uint64_t readable_bytes(const struct finish_params *params, uint64_t data_bytes)
-{
-	uint64_t bytes = data_bytes;
-
-	for (size_t i = 0; i < params->nr_parts; i++)
-		bytes += params->parts[i].bytes;
-	return bytes;
-}
-
 /* The features that only the data tell. Records that cannot be read back leave them out. */
 static int add_collected(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
@@ -143,7 +134,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 	if (!has_extents(params))
 		collected.extents = &extents;
 	if (params->build_ids) {
-		struct progress progress = {.bytes = true, .total = readable_bytes(params, result->data_bytes)};
+		struct progress progress = {.bytes = true};
 		if (params->shows_progress) {
 			progress_start(&progress, "looking for the sampled objects");
 			collected.progress = &progress;

@@ -370,13 +370,11 @@ static int find_extents(const struct recovery *rec, struct extent_list *ret)
 {
 	AUTO_FREE struct collect_region *regions = calloc(rec->nr_parts + 1, sizeof(*regions));
 	AUTO_BUF struct buf unused = {0};
-	struct progress progress = {.bytes = true, .total = rec->header.data.size};
+	struct progress progress = {.bytes = true};
 	struct collected collected = {.build_ids = &unused, .extents = ret, .progress = &progress};
 
 	if (!regions)
 		return -ENOMEM;
-	for (size_t i = 0; i < rec->nr_parts; i++)
-		progress.total += rec->parts[i].bytes;
 	regions[0] = (struct collect_region){
 		.fd = rec->fd,
 		.offset = rec->header.data.offset,
