@@ -33,7 +33,8 @@ static char room[] = "/tmp/recover-XXXXXX";
 static char path[64], other[64];
 
 static bool cuts_are_refused, events_are_hidden;
-static unsigned cut_at_look; /* a file loses its last byte before it is looked at so many times more; 0: it does not */
+static unsigned cut_at_look; /* a file is cut before it is looked at so many times more; 0: it is not */
+static off_t cut_bytes;      /* so many go then */
 
 /* Instead of libc's. */
 DIR *opendir(const char *name)
@@ -51,7 +52,7 @@ int fstat(int fd, struct stat *ret)
 	if (fstatat(fd, "", ret, AT_EMPTY_PATH))
 		return -1;
 	if (cut_at_look && !--cut_at_look) {
-		ret->st_size--;
+		ret->st_size -= cut_bytes;
 		return (int)syscall(SYS_ftruncate, fd, ret->st_size);
 	}
 	return 0;
@@ -522,10 +523,15 @@ static void test_an_index_is_made_anew(void **state)
 	assert_int_equal(again.len, after.len);
 	assert_memory_equal(again.data, after.data, after.len);
 	/* A file that someone cuts in that time: no feature is dropped in silence. */
-	cut_at_look = 2;
-	assert_int_equal(recover_with(true, path, &result, &diag), -EBADMSG);
-	assert_int_equal(cut_at_look, 0);
-	assert_non_null(strstr(diag.text, "are damaged"));
+	const off_t cuts[] = {1, (off_t)(after.len - end), (off_t)(after.len - end) + 1};
+	for (unsigned i = 0; i < 3; i++) {
+		store(path, after.data, after.len);
+		cut_at_look = 2;
+		cut_bytes = cuts[i];
+		assert_int_equal(recover_with(true, path, &result, &diag), -EBADMSG);
+		assert_int_equal(cut_at_look, 0);
+		assert_non_null(strstr(diag.text, "are damaged"));
+	}
 	/* Private sections that are damaged: it says so, and nothing is changed. */
 	static const uint8_t magic[] = "MILLRACE";
 	uint8_t *block = memmem(after.data + end, after.len - (size_t)end, magic, sizeof(magic) - 1);

@@ -388,16 +388,16 @@ static int find_extents(const struct recovery *rec, struct extent_list *ret)
 	return err;
 }
 
-/* Behind the data: the table of features, private sections, and payloads. */
+/* Behind the data: the table of features, private sections, and payloads. Nothing, not even the table: too many bytes.
+ */
 static int read_tail(const struct recovery *rec, uint64_t at, struct buf *ret)
 {
 	struct stat st;
 
 	if (fstat(rec->fd, &st))
 		return -errno;
-	if ((uint64_t)st.st_size < at || (uint64_t)st.st_size - at > TAIL_BYTES_MAX)
-		return -EBADMSG;
-	size_t len = (size_t)((uint64_t)st.st_size - at);
+	uint64_t bytes = (uint64_t)st.st_size - at; /* of a file that was cut before: too many */
+	size_t len = bytes <= TAIL_BYTES_MAX ? (size_t)bytes : 0;
 	void *into = buf_extend(ret, len);
 	return into ? fd_pread(rec->fd, into, len, at) : -ENOMEM;
 }
