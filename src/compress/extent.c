@@ -91,37 +91,32 @@ static size_t next_part(struct span frame, size_t at)
 	return end - at;
 }
 
-/* -E2BIG: a block does not fit into a record. */
-static int64_t cut(struct span frame, uint8_t *out, size_t room)
+/* How long the COMPRESSED records of the frame will be. 0: a block does not fit into one. */
+static size_t bytes_when_cut(struct span frame)
 {
-	size_t len = 0;
+	size_t bytes = frame.len;
 
+	for (size_t at = 0, part; at < frame.len; at += part) {
+		part = next_part(frame, at);
+		if (!part)
+			return 0;
+		bytes += sizeof(struct perf_event_header);
+	}
+	return bytes;
+}
+
+static void cut(struct span frame, uint8_t *out)
+{
 	for (size_t at = 0, part; at < frame.len; at += part) {
 		part = next_part(frame, at);
 		struct perf_event_header header = {
 			.type = RECORD_COMPRESSED,
 			.size = (uint16_t)(sizeof(header) + part),
 		};
-		if (!part)
-			return -E2BIG;
-		if (len + sizeof(header) + part >= room)
-			return -ENOSPC;
-		memcpy(out + len, &header, sizeof(header));
-		memcpy(out + len + sizeof(header), (const uint8_t *)frame.ptr + at, part);
-		len += sizeof(header) + part;
+		memcpy(out, &header, sizeof(header));
+		memcpy(out + sizeof(header), (const uint8_t *)frame.ptr + at, part);
+		out += header.size;
 	}
-	return (int64_t)len;
-}
-
-/* Whether every block fits, before anything is overwritten. */
-static bool can_be_cut(struct span frame)
-{
-	for (size_t at = 0, part; at < frame.len; at += part) {
-		part = next_part(frame, at);
-		if (!part)
-			return false;
-	}
-	return true;
 }
 
 /*
@@ -132,17 +127,18 @@ static bool can_be_cut(struct span frame)
 static void probe(struct extent_packer *packer, struct span records, struct zstd_pack_params *params)
 {
 	const struct zstd_pack_params fast = {.level = 1};
-	unsigned nr_long = 0, nr_hard = 0;
+	unsigned nr_hard = 0;
+	bool any_long = false;
 
 	if (records.len < PROBES * PROBE_BYTES)
 		return;
 	for (size_t i = 0; i < PROBES; i++) {
 		struct span part = {(const char *)records.ptr + (records.len - PROBE_BYTES) / PROBES * i, PROBE_BYTES};
 		int64_t len = zstd_pack(packer->zstd, &fast, part, packer->frame, packer->room);
-		nr_long += len > PROBE_BYTES / 2;
+		any_long |= len > PROBE_BYTES / 2;
 		nr_hard += len > PROBE_BYTES / 8 * 7;
 	}
-	params->block_bytes = nr_long ? SMALL_BLOCK_BYTES : 0;
+	params->block_bytes = any_long ? SMALL_BLOCK_BYTES : 0;
 	params->hard = nr_hard >= (params->level <= QUICK_LEVEL_LAST ? PROBES / 8 : PROBES / 8 * 7);
 }
 
@@ -173,12 +169,12 @@ static int64_t pack(struct extent_packer *packer, const struct extent_pack_param
 
 	if (how->level == 1 && params.short_records) {
 		int64_t len = zstd_pack_repeats(packer->zstd, records, packer->frame, packer->room);
-		if (len > 0 && can_be_cut((struct span){packer->frame, (size_t)len}))
+		if (len > 0 && bytes_when_cut((struct span){packer->frame, (size_t)len}))
 			return len;
 	}
 	probe(packer, records, &params);
 	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
-	if (len < 0 || params.block_bytes || can_be_cut((struct span){packer->frame, (size_t)len}))
+	if (len < 0 || params.block_bytes || bytes_when_cut((struct span){packer->frame, (size_t)len}))
 		return len;
 	params.block_bytes = SMALL_BLOCK_BYTES;
 	return zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
@@ -191,8 +187,10 @@ int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_param
 
 	if (len < 0)
 		return len;
-	size_t nr_records = (size_t)len / (EXTENT_PAYLOAD_MAX / 2) + records.len / EXTENT_RECORD_BYTES_MAX + 2;
-	if ((size_t)len + nr_records * sizeof(struct perf_event_header) >= room)
+	const struct span frame = {packer->frame, (size_t)len};
+	size_t bytes = bytes_when_cut(frame); /* before anything is overwritten */
+	if (!bytes || bytes >= room)
 		return -ENOSPC;
-	return cut((struct span){packer->frame, (size_t)len}, out, room);
+	cut(frame, out);
+	return (int64_t)bytes;
 }

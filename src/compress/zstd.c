@@ -301,12 +301,10 @@ int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out,
 	if (!can_take_repeats() || !has_room(packer, in.len))
 		return -ENOTSUP;
 	size_t nr = repeats_find(in, ZSTD_BLOCKSIZE_MAX, packer->repeats);
-	if (!nr)
-		return -ENOTSUP;
 	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
-	if (!tune(packer, &tuning, 1) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
+	if (!nr || !tune(packer, &tuning, 1) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
 	    !set(packer, ZSTD_c_contentSizeFlag, 1) || !set_repeats(packer))
-		return -EIO;
+		return -ENOTSUP;
 	size_t len = ZSTD_compressSequences(packer->context, out, room, (const ZSTD_Sequence *)packer->repeats, nr,
 					    in.ptr, in.len);
 	return ZSTD_isError(len) ? -EIO : (int64_t)len;

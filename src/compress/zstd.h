@@ -47,7 +47,7 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
 
 /*
  * The same at the lowest level, in less time, for records that mostly repeat earlier ones (compress/repeats.h).
- * -ENOTSUP: the records do not repeat, or this libzstd lacks the functions; -EIO: zstd failed.
+ * -ENOTSUP: the records do not repeat, or this libzstd lacks the functions or parameters; -EIO: zstd failed.
  */
 int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out, size_t room);
 

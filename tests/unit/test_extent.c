@@ -187,6 +187,73 @@ static void short_extents_are_not_probed(void **state)
 	}
 }
 
+enum {
+	PROBE = 4 << 10,
+	NR_PROBES = 16,
+	PROBED = NR_PROBES * PROBE, /* the shortest extent that is probed */
+	STEP = (PROBED - PROBE) / NR_PROBES,
+	SMALL_BLOCK = 60 << 10,
+};
+
+/* Whether the first bytes of that extent are packed with small blocks, and as those that hardly shrink. */
+static void expect_way(struct fixture *f, int level, bool small_blocks, bool hard)
+{
+	const struct extent_pack_params how = {.level = level};
+	const struct span records = {f->records, PROBED};
+	int64_t len = extent_pack(f->packer, &how, records, f->out, EXTENT_BYTES);
+
+	assert_in_range(len, 1, EXTENT_BYTES);
+	size_t frame_bytes = check_records(f, (size_t)len);
+	for (unsigned way = 0; way < 4; way++) {
+		const struct zstd_pack_params params = {
+			.level = level, .block_bytes = way & 1 ? SMALL_BLOCK : 0, .hard = way & 2};
+		len = zstd_pack(f->zstd, &params, records, f->again, EXTENT_BYTES);
+		bool same = len == (int64_t)frame_bytes && !memcmp(f->again, f->frame, frame_bytes);
+		assert_int_equal(same, way == (small_blocks | (unsigned)hard << 1));
+	}
+}
+
+/* At low levels it takes two places of sixteen that hardly shrink, at higher ones most of them. */
+static void as_many_places_as_it_takes(void **state)
+{
+	enum { QUICK = 5, NR_QUICK = 2, NR_OTHER = 14 };
+	struct fixture *f = fixture_of(state);
+
+	for (int level = QUICK; level <= QUICK + 1; level++) {
+		const size_t enough = level == QUICK ? NR_QUICK : NR_OTHER;
+		for (size_t nr = enough - 1; nr <= enough; nr++) {
+			fill(f->records, PROBED);
+			fill_hard(f->records, nr * STEP);
+			memset(f->records, 0xff, sizeof(struct perf_event_header)); /* of a record that is not short */
+			expect_way(f, level, true, nr == enough);
+		}
+	}
+}
+
+/* What half of a place's length is left of is long, and seven eighths hard. */
+static void places_that_hardly_shrink(void **state)
+{
+	enum { NEAR = 120 };
+	static const size_t limits[] = {PROBE / 2, PROBE / 8 * 7};
+	const struct zstd_pack_params fast = {.level = 1};
+	struct fixture *f = fixture_of(state);
+	static uint8_t hard[STEP];
+
+	fill_hard(hard, STEP);
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned above = 0; above < 2; above++) {
+			const size_t nr_hard = limits[i] - NEAR + above * NEAR;
+			/* All places look the same. */
+			for (size_t at = 0; at < PROBED; at++)
+				f->records[at] = at % STEP < nr_hard ? hard[at % STEP] : 0;
+			const struct span place = {f->records, PROBE};
+			const int64_t len = zstd_pack(f->zstd, &fast, place, f->again, EXTENT_BYTES);
+			assert_in_range(len, limits[i] + (above ? 1 : -NEAR), limits[i] + (above ? NEAR : -1));
+			expect_way(f, 3, i || above, i && above);
+		}
+	}
+}
+
 /* At level 1 records that are short are packed by their repeats, where these are worth it. */
 static void short_records_are_packed_by_their_repeats(void **state)
 {
@@ -211,28 +278,30 @@ static void short_records_are_packed_by_their_repeats(void **state)
 	}
 }
 
-/* In the memory of the records themselves: what does not fit leaves them as they are. */
+/* In the memory of the records themselves: what does not fit leaves them as they are, in large blocks or small ones. */
 static void records_stay_without_room(void **state)
 {
 	const struct extent_pack_params how = {.level = 3};
 	struct fixture *f = fixture_of(state);
 	const struct span records = {f->records, EXTENT_BYTES};
 
-	fill(f->records, EXTENT_BYTES);
-	int64_t len = extent_pack(f->packer, &how, records, f->out, EXTENT_BYTES);
-	assert_in_range(len, 1, EXTENT_BYTES / 2);
-	memcpy(f->again, f->records, EXTENT_BYTES);
-	/* The last header that does not fit is noticed before the first one is written. */
-	for (size_t room = (size_t)len - 2 * sizeof(struct perf_event_header); room <= (size_t)len; room++) {
-		assert_int_equal(extent_pack(f->packer, &how, records, f->records, room), -ENOSPC);
+	for (unsigned is_hard = 0; is_hard < 2; is_hard++) {
+		fill(f->records, EXTENT_BYTES);
+		if (is_hard) /* where it is probed; so there are more records than their bytes ask for */
+			fill_hard(f->records, 16 << 10);
+		int64_t len = extent_pack(f->packer, &how, records, f->out, EXTENT_BYTES);
+		assert_in_range(len, 1, EXTENT_BYTES / 2);
+		memcpy(f->again, f->records, EXTENT_BYTES);
+		/* The last header that does not fit is noticed before the first one is written. */
+		for (size_t room = (size_t)len - 2 * sizeof(struct perf_event_header); room <= (size_t)len; room += 8) {
+			assert_int_equal(extent_pack(f->packer, &how, records, f->records, room), -ENOSPC);
+			assert_memory_equal(f->records, f->again, EXTENT_BYTES);
+		}
+		assert_int_equal(extent_pack(f->packer, &how, records, f->records, 0), -ENOSPC);
 		assert_memory_equal(f->records, f->again, EXTENT_BYTES);
+		assert_int_equal(extent_pack(f->packer, &how, records, f->records, (size_t)len + 1), len);
+		assert_memory_equal(f->records, f->out, (size_t)len);
 	}
-	assert_int_equal(extent_pack(f->packer, &how, records, f->records, 0), -ENOSPC);
-	assert_memory_equal(f->records, f->again, EXTENT_BYTES);
-	/* Twice the headers are more than enough. */
-	assert_int_equal(extent_pack(f->packer, &how, records, f->records, (size_t)len + 2 * EXTENT_BYTES / 65536 * 8),
-			 len);
-	assert_memory_equal(f->records, f->out, (size_t)len);
 }
 
 static void cancelled_packing_leaves_records(void **state)
@@ -255,6 +324,8 @@ int main(void)
 		cmocka_unit_test(frames_are_as_short_as_without_records),
 		cmocka_unit_test(hard_bytes_fit_wherever_they_are),
 		cmocka_unit_test(short_extents_are_not_probed),
+		cmocka_unit_test(as_many_places_as_it_takes),
+		cmocka_unit_test(places_that_hardly_shrink),
 		cmocka_unit_test(short_records_are_packed_by_their_repeats),
 		cmocka_unit_test(records_stay_without_room),
 		cmocka_unit_test(cancelled_packing_leaves_records),

@@ -20,6 +20,7 @@ static unsigned older; /* than the functions that are used */
 #if __has_include(<zstd.h>)
 #include <zstd.h>
 #define CAN_REPEAT (ZSTD_VERSION_NUMBER >= 10504)
+#define CAN_CHAIN (CAN_REPEAT || ZSTD_VERSION_NUMBER < 10500)
 
 /* Instead of the library's. */
 unsigned ZSTD_versionNumber(void)
@@ -28,6 +29,7 @@ unsigned ZSTD_versionNumber(void)
 }
 #else
 #define CAN_REPEAT 0
+#define CAN_CHAIN 0
 #endif
 
 static void put_frame(struct zstd_packer *packer, struct buf *out, struct span bytes, bool no_size)
@@ -186,15 +188,54 @@ static void headers_of_all_forms(void **state)
 	}
 }
 
+/* At some levels records without stacks are packed in another way, which some libraries do not have. */
+static void short_records_have_a_way_of_their_own(void **state)
+{
+	enum { WORDS = 20000, FIRST = 5, LAST = 9 };
+	const size_t room = zstd_bound(WORDS * 8);
+	uint64_t *words = malloc(WORDS * 8);
+	uint8_t *out[2] = {malloc(room), malloc(room)};
+	struct zstd_packer *packer;
+	uint64_t seed = 1;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (uint64_t i = 0; i < WORDS; i++) {
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		words[i] = i % 5 ? seed >> 58 : i;
+	}
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	for (older = 0; older < 2; older++)
+		for (int level = FIRST - 1; level <= LAST + 1; level++) {
+			int64_t lens[2];
+			for (unsigned is_short = 0; is_short < 2; is_short++) {
+				const struct zstd_pack_params params = {.level = level, .short_records = is_short};
+				lens[is_short] = zstd_pack(packer, &params, (struct span){words, WORDS * 8},
+							   out[is_short], room);
+				assert_in_range(lens[is_short], 1, room);
+			}
+			bool same = lens[0] == lens[1] && !memcmp(out[0], out[1], (size_t)lens[0]);
+			assert_int_equal(same, level < FIRST || level > LAST || older || !CAN_CHAIN);
+		}
+	older = 0;
+	zstd_packer_free(packer);
+	free(words);
+	free(out[0]);
+	free(out[1]);
+}
+
 /* Records that repeat earlier ones are packed in the fast way where the library can do it, and are the same again. */
 static void repeats_are_packed(void **state)
 {
-	enum { WORDS = 40000 };
+	enum { WORDS = 40000, SINGLE_SEGMENT = 1 << 5 };
+	const struct zstd_pack_params short_frame = {.level = 1, .no_size = true};
 	const size_t room = zstd_bound(WORDS * 8);
 	uint64_t *words = malloc(WORDS * 8), *again = malloc(WORDS * 8);
 	uint8_t *out = malloc(room);
 	struct zstd_packer *packer;
 	struct zstd_unpacker *unpacker;
+	struct zstd_frame start;
 
 	(void)state;
 	if (!zstd_available())
@@ -204,12 +245,17 @@ static void repeats_are_packed(void **state)
 	assert_int_equal(zstd_packer_new(&packer), 0);
 	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
 	for (older = 0; older < 2; older++) {
+		/* A short frame of no size before it changes nothing. */
+		assert_in_range(zstd_pack(packer, &short_frame, (struct span){words, 8}, out, room), 1, room);
 		int64_t len = zstd_pack_repeats(packer, (struct span){words, WORDS * 8}, out, room);
 		if (older || !CAN_REPEAT) {
 			assert_int_equal(len, -ENOTSUP);
 			continue;
 		}
 		assert_in_range(len, 1, WORDS);
+		assert_true(zstd_frame_start((struct span){out, (size_t)len}, &start));
+		assert_true(start.bytes == WORDS * 8);
+		assert_true(out[4] & SINGLE_SEGMENT); /* all of it is within reach */
 		assert_int_equal(zstd_unpack_frame(unpacker, (struct span){out, (size_t)len}, again, WORDS * 8),
 				 WORDS * 8);
 		assert_memory_equal(again, words, WORDS * 8);
@@ -235,6 +281,7 @@ int main(void)
 		cmocka_unit_test(frames_need_their_room),
 		cmocka_unit_test(all_of_the_frame_is_within_reach),
 		cmocka_unit_test(headers_of_all_forms),
+		cmocka_unit_test(short_records_have_a_way_of_their_own),
 		cmocka_unit_test(repeats_are_packed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
