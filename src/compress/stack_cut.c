@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/span.h"
 #include "compress/extent_stats.h"
 #include "perfdata/attr.h"
 #include "perfdata/record.h"
@@ -135,35 +136,24 @@ size_t stack_cut(struct stack_cutter *cutter, uint8_t *record, uint64_t most)
 	return before - copy_with(record, &dump, keep, record);
 }
 
-/* A word of the record, and the place behind it. false: it ends before. */
-static bool take_word(const uint8_t *record, size_t bytes, size_t *at, uint64_t *ret)
-{
-	if (*at > bytes || bytes - *at < sizeof(*ret))
-		return false;
-	memcpy(ret, record + *at, sizeof(*ret));
-	*at += sizeof(*ret);
-	return true;
-}
-
 /* Without what sample_decode() does for all other fields. false: there is no dump, or it takes that to find it. */
 static bool find_dump(const struct dumping_event *event, const uint8_t *record, size_t bytes, struct dump *ret)
 {
-	size_t at = event->words_bytes;
-	uint64_t word = 0;
+	struct cursor at = cursor_over((struct span){record, bytes});
 
-	if (!at || (event->chain && !take_word(record, bytes, &at, &word)) || word > bytes / sizeof(word))
-		return false;
-	at += word * sizeof(word);
-	if (event->attr.sample_type & PERF_SAMPLE_REGS_USER) {
-		if (!take_word(record, bytes, &at, &word))
-			return false;
-		at += word == PERF_SAMPLE_REGS_ABI_NONE ? 0 : event->regs_bytes;
+	cursor_take(&at, event->words_bytes);
+	if (event->chain) {
+		uint64_t nr = cursor_u64(&at);
+		cursor_take(&at, (nr < bytes ? nr : bytes) * sizeof(nr)); /* so many are not there, either */
 	}
-	if (!take_word(record, bytes, &at, &ret->size) || !ret->size || ret->size % 8 || ret->size > bytes - at)
-		return false;
-	ret->at = at;
-	at += ret->size;
-	return take_word(record, bytes, &at, &ret->used) && ret->used <= ret->size;
+	if (event->attr.sample_type & PERF_SAMPLE_REGS_USER && cursor_u64(&at) != PERF_SAMPLE_REGS_ABI_NONE)
+		cursor_take(&at, event->regs_bytes);
+	ret->size = cursor_u64(&at);
+	ret->at = (size_t)(at.at - record);
+	cursor_take(&at, ret->size);
+	uint64_t used = cursor_u64(&at);
+	ret->used = used < ret->size ? used : ret->size;
+	return event->words_bytes && !at.bad && ret->size % 8 == 0;
 }
 
 size_t stack_cut_copy(struct stack_cutter *cutter, const uint8_t *record, uint64_t most, uint8_t *to)

@@ -465,11 +465,83 @@ static void test_a_part_of_a_word(void **state)
 	assert_memory_equal(to, expected.data, expected.len);
 }
 
+/* To find the dump only what stands before it is looked at: it is cut though the record ends behind it too early. */
+static void test_a_field_is_missing_behind_the_dump(void **state)
+{
+	static const struct {
+		uint64_t size, used;
+	} dumps[] = {{8, 0}, {32, 24}, {64, 13}, {DUMP_BYTES + 8, DUMP_BYTES}};
+	static uint64_t id = 12;
+	struct event_desc event = {.attr = events[0].attr, .ids = &id, .nr_ids = 1};
+	struct sample sample;
+
+	(void)state;
+	for (unsigned fields = 0; fields < 4; fields++) {
+		const uint64_t type =
+			(fields & 1 ? PERF_SAMPLE_CALLCHAIN : 0) | (fields & 2 ? PERF_SAMPLE_REGS_USER : 0);
+		event.attr.sample_type =
+			PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_DATA_SRC | type;
+		for (size_t i = 0; i < sizeof(dumps) / sizeof(dumps[0]); i++) {
+			AUTO_BUF struct buf body = {0}, record = {0};
+			uint64_t to[256];
+			put_words(&body, (uint64_t[]){id, 0x1000}, 2);
+			if (type & PERF_SAMPLE_CALLCHAIN)
+				put_words(&body, (uint64_t[]){2, 0x1000, 0x2000}, 3);
+			if (type & PERF_SAMPLE_REGS_USER)
+				put_words(&body, (uint64_t[]){PERF_SAMPLE_REGS_ABI_64, 1, 2, 3}, 1 + NR_REGS);
+			put_words(&body, &dumps[i].size, 1);
+			for (uint64_t word = 0; word < dumps[i].size / 8; word++)
+				put_words(&body, &(uint64_t){~word}, 1);
+			put_words(&body, &dumps[i].used, 1);
+			put_sample(&record, (const uint64_t *)(const void *)body.data, body.len / 8);
+			assert_int_not_equal(sample_decode(&event.attr, (const void *)record.data, &sample), 0);
+			uint64_t kept = (dumps[i].used + 7) / 8 * 8;
+			assert_int_equal(copy_of(&event, &record, to),
+					 record.len - (dumps[i].size - kept) - (kept ? 0 : sizeof(uint64_t)));
+		}
+	}
+}
+
+/* What stands before a chain or registers may look like a dump, too. */
+static void test_what_looks_like_a_dump(void **state)
+{
+	enum { SIZE = 32, KEPT = 16 };
+	static uint64_t id = 12;
+	static const uint64_t dump[] = {SIZE, 0xa, 0xb, 0xc, 0xd, KEPT}, cut[] = {KEPT, 0xa, 0xb, KEPT};
+	const struct {
+		uint64_t type, words[6]; /* before the dump */
+		size_t nr;
+	} cases[] = {
+		{PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN, {id, 16, 2, 0x1000, 8}, 5},
+		/* raw data of 12 bytes, with their length */
+		{PERF_SAMPLE_RAW | PERF_SAMPLE_REGS_USER, {id, 12, 16, PERF_SAMPLE_REGS_ABI_64, 1, 8}, 6},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct event_desc event = {
+			.attr = {.size = sizeof(struct perf_event_attr),
+				 .sample_regs_user = 3,
+				 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_STACK_USER | cases[i].type},
+			.ids = &id,
+			.nr_ids = 1,
+		};
+		AUTO_BUF struct buf words = {0}, record = {0};
+		uint64_t to[64];
+		put_words(&words, cases[i].words, cases[i].nr);
+		put_words(&words, dump, sizeof(dump) / sizeof(dump[0]));
+		put_sample(&record, (const uint64_t *)(const void *)words.data, words.len / 8);
+		assert_int_equal(copy_of(&event, &record, to), record.len - KEPT);
+		assert_memory_equal(to + 1, cases[i].words, cases[i].nr * 8);
+		assert_memory_equal(to + 1 + cases[i].nr, cut, sizeof(cut));
+	}
+}
+
 /* A damaged record stays as it is. */
 static void test_damaged_records_stay(void **state)
 {
 	const size_t dump_at = 1 + 3 + 1 + NR_REGS;
-	static const uint64_t sizes[] = {0, 1024, UINT64_MAX, UINT64_MAX - 7, 1ull << 63};
+	static const uint64_t sizes[] = {0, 36, 1024, UINT64_MAX, UINT64_MAX - 7, UINT64_MAX - 15, 1ull << 63};
 	AUTO_BUF struct buf whole = {0};
 	uint64_t to[256];
 	uint64_t words[3 + 1 + NR_REGS + 1 + 4 + 1 + 1] = {dumping_id, 0x1000, 5, PERF_SAMPLE_REGS_ABI_64, 1, 2, 3, 32};
@@ -478,7 +550,7 @@ static void test_damaged_records_stay(void **state)
 	words[sizeof(words) / sizeof(words[0]) - 2] = 16; /* used */
 	put_sample(&whole, words, sizeof(words) / sizeof(words[0]));
 	assert_int_equal(copy_of(&events[1], &whole, to), whole.len - 16);
-	for (size_t len = 16; len < whole.len - 8; len += 8) { /* without the last word a dump is still whole */
+	for (size_t len = 16; len < whole.len - 8; len += 8) { /* without the last word the dump is still whole */
 		AUTO_BUF struct buf cut = {0};
 		buf_put(&cut, whole.data, len);
 		((struct perf_event_header *)(void *)cut.data)->size = (uint16_t)len;
@@ -503,6 +575,8 @@ int main(void)
 		cmocka_unit_test(test_no_dump_is_no_dump),
 		cmocka_unit_test(test_a_chain_of_no_length),
 		cmocka_unit_test(test_a_part_of_a_word),
+		cmocka_unit_test(test_a_field_is_missing_behind_the_dump),
+		cmocka_unit_test(test_what_looks_like_a_dump),
 		cmocka_unit_test(test_damaged_records_stay),
 	};
 	return cmocka_run_group_tests_name("stack cut", tests, NULL, NULL);
