@@ -96,57 +96,27 @@ static void note_error(struct pipeline *pipeline, int err)
 	pthread_cond_broadcast(&pipeline->pool->room);
 }
 
-static int queue_chunk(struct writer *inner, struct span span)
+/* In pieces that fit into the blocks of a writer. An error stays in the writer. */
+static void queue_pieces(struct writer *inner, struct span span)
 {
-	int err;
-
-	while ((err = writer_queue(inner, &span, 1)) == -EAGAIN) {
-		err = writer_complete(inner, WRITER_ROOM);
-		if (err)
-			return err;
+	for (size_t at = 0, part; at < span.len; at += part) {
+		part = span.len - at < PIPELINE_WRITE_BYTES ? span.len - at : PIPELINE_WRITE_BYTES;
+		writer_queue_wait(inner, &(struct span){(const char *)span.ptr + at, part}, 1);
 	}
-	return err;
 }
 
-static int queue_inner(struct writer *inner, const void *bytes, size_t len)
-{
-	int err = 0;
-
-	for (size_t at = 0, part; at < len && !err; at += part) {
-		part = len - at < PIPELINE_WRITE_BYTES ? len - at : PIPELINE_WRITE_BYTES;
-		err = queue_chunk(inner, (struct span){(const char *)bytes + at, part});
-	}
-	return err;
-}
-
-/* Their memory is used again when we return. */
-static int write_chunks(struct writer *inner, struct span packed, struct span tail)
-{
-	int err = queue_inner(inner, packed.ptr, packed.len);
-
-	if (!err)
-		err = queue_inner(inner, tail.ptr, tail.len);
-	return err ? err : writer_complete(inner, WRITER_NOW);
-}
-
-/* In one call, where the writer takes it. */
+/* In one call, where the writer takes it. Its memory is used again when we return. */
 static int write_job(struct pipeline *pipeline, const struct batch_job *job)
 {
 	const struct span all = {job->batch.records, job->out_len + job->batch.tail_len};
 	struct writer *inner = pipeline->inner;
-	int err;
 
 	memcpy(job->batch.records + job->out_len, job->tail, job->batch.tail_len); /* there is room behind each batch */
-	if (all.len > PIPELINE_WRITE_BYTES && inner->ops->stages)
-		return write_chunks(inner, all, (struct span){0});
-	if (!all.len)
-		return 0;
-	while ((err = writer_queue(inner, &all, 1)) == -EAGAIN) {
-		err = writer_complete(inner, WRITER_ROOM);
-		if (err)
-			return err;
-	}
-	return err ? err : writer_complete(inner, WRITER_NOW);
+	if (inner->ops->stages)
+		queue_pieces(inner, all);
+	else if (all.len)
+		writer_queue_wait(inner, &all, 1);
+	return writer_complete(inner, WRITER_NOW); /* or the error of what was queued */
 }
 
 /* Where the extent ends that is written now. Without memory for that the output is known to be whole later. */
@@ -808,11 +778,8 @@ static int wait_and_fill(struct producer *producer)
 {
 	int err;
 
-	while ((err = fill_next(producer)) == -EAGAIN) {
-		err = wait_for(producer, WRITER_ROOM);
-		if (err)
-			return err;
-	}
+	while ((err = fill_next(producer)) == -EAGAIN)
+		wait_for(producer, WRITER_ROOM); /* its error is returned by the next call */
 	return err;
 }
 
@@ -1130,8 +1097,8 @@ int pipeline_write_retained(struct writer *writer)
 	int err = pipeline->err;
 
 	while (!err && (extent = retained_take(&pipeline->hold))) {
-		err = write_chunks(pipeline->inner, (struct span){extent->bytes, extent->out_len},
-				   (struct span){extent->bytes + extent->out_len, extent->tail_len});
+		queue_pieces(pipeline->inner, (struct span){extent->bytes, extent->out_len + extent->tail_len});
+		err = writer_complete(pipeline->inner, WRITER_NOW);
 		note_extent(pipeline, &extent->info, extent->len, extent->out_len);
 		if (!err) {
 			pipeline->in_bytes += extent->len + extent->tail_len;

@@ -15,18 +15,6 @@ struct ring *stream_ring(const struct stream *stream, size_t n)
 	return &stream->rings[stream->which ? stream->which[n] : n];
 }
 
-static int queue(struct stream *stream, const struct span spans[2])
-{
-	int err;
-
-	while ((err = writer_queue(stream->writer, spans, spans[1].len ? 2 : 1)) == -EAGAIN) {
-		err = writer_complete(stream->writer, WRITER_ROOM);
-		if (err)
-			return err;
-	}
-	return err;
-}
-
 static void cut_spans(struct span spans[2], size_t bytes)
 {
 	if (spans[0].len > bytes)
@@ -79,9 +67,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 	while (peek_until(ring, end, spans)) {
 		int64_t bytes_taken = writer_take(stream->writer, spans, spans[1].len ? 2 : 1);
 		if (bytes_taken == -EAGAIN) {
-			int err = writer_complete(stream->writer, WRITER_ROOM);
-			if (err)
-				return err;
+			writer_complete(stream->writer, WRITER_ROOM); /* its error is returned by the next call */
 			continue;
 		}
 		if (bytes_taken < 0)
@@ -201,7 +187,7 @@ static size_t chunk_bytes(struct span records, size_t most)
 static int put_chunk(struct stream *stream, struct span chunk, bool tapped)
 {
 	const struct span spans[2] = {chunk};
-	int err = queue(stream, spans);
+	int err = writer_queue_wait(stream->writer, spans, 1);
 
 	if (err)
 		return err;

@@ -43,6 +43,15 @@ int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_s
 	return stick(writer, writer->ops->queue(writer, spans, nr_spans));
 }
 
+int writer_queue_wait(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	int err;
+
+	while ((err = writer_queue(writer, spans, nr_spans)) == -EAGAIN)
+		writer_complete(writer, WRITER_ROOM); /* its error is returned by the next call */
+	return err;
+}
+
 int writer_complete(struct writer *writer, enum writer_wait wait)
 {
 	if (writer->err)
@@ -78,19 +87,11 @@ int writer_commit(struct writer *writer, bool all)
 
 int writer_put(struct writer *writer, const void *bytes, size_t len)
 {
-	struct span span = {bytes, len};
-	int err;
-
 	if (!len || writer->err)
 		return writer->err;
 	if (writer->ops->put)
 		return stick(writer, writer->ops->put(writer, bytes, len));
-	while ((err = writer_queue(writer, &span, 1)) == -EAGAIN) {
-		err = writer_complete(writer, WRITER_ROOM);
-		if (err)
-			return err;
-	}
-	return err;
+	return writer_queue_wait(writer, &(struct span){bytes, len}, 1);
 }
 
 int writer_end(struct writer *writer, struct writer_end *ret)
