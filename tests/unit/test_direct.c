@@ -292,6 +292,26 @@ static void the_first_page_is_shared(void **state)
 	munmap(scene.memory, LARGER + 2 * PAGE);
 }
 
+/* A direct write that fails is told, whether what was queued had to be copied or not, and is not counted. */
+static void a_direct_write_fails(void **state)
+{
+	(void)state;
+	for (unsigned copied = 0; copied < 2; copied++) {
+		struct scene scene;
+		open_scene(&scene, &writer_direct, 0);
+		give(&scene, PAGE, true);
+		disk.not_ready = ENOSPC;
+		disk.nr_not_ready = 1;
+		const struct span span = {scene.memory + (copied ? 8 : 0), 4 * PAGE};
+		assert_int_equal(writer_queue(scene.writer, &span, 1), -ENOSPC);
+		assert_int_equal(scene.writer->queued, PAGE);
+		assert_int_equal(scene.writer->stored, PAGE);
+		assert_int_equal(writer_close(scene.writer, NULL), -ENOSPC);
+		close(scene.fd);
+		munmap(scene.memory, LARGER + 2 * PAGE);
+	}
+}
+
 /* What is left is written at the end, and may fail there. */
 static void the_end_fails(void **state)
 {
@@ -587,6 +607,7 @@ int main(void)
 		cmocka_unit_test(pieces_of_all_sizes),
 		cmocka_unit_test(what_is_old_is_committed),
 		cmocka_unit_test(the_first_page_is_shared),
+		cmocka_unit_test(a_direct_write_fails),
 		cmocka_unit_test(the_end_fails),
 		cmocka_unit_test(refused_late),
 		cmocka_unit_test(refused_in_the_middle),

@@ -1953,7 +1953,9 @@ static void test_stages_in_a_row(void **state)
 	enum { NR = 6 };
 
 	(void)state;
-	for (unsigned fails_at = 0; fails_at < 4; fails_at += 3) {
+	for (unsigned way = 0; way < 3; way++) {
+		const unsigned fails_at = way ? 3 : 0;
+		const bool asks = way < 2; /* else only the end tells */
 		struct buf log = {0};
 		struct witness witnesses[3] = {{.letter = 'a'}, {.letter = 'b'}, {.letter = 'c', .fails_at = fails_at}};
 		struct writer *inner, *writer;
@@ -1978,14 +1980,16 @@ static void test_stages_in_a_row(void **state)
 		for (uint64_t i = 0; i < (fails_at ? fails_at : NR); i++) {
 			writer->complete_ns = 100 * (i + 1);
 			queue_all(writer, &span, 1);
+			if (i + 1 == fails_at && !asks)
+				break;
 			assert_int_equal(writer_complete(writer, WRITER_ALL), i + 1 == fails_at ? -EBADMSG : 0);
 			for (size_t k = 0; k < 2; k++) /* the batch has told its time to the stages behind the first */
 				assert_true(witnesses[k + 1].stage.complete_ns >= 100 * i);
 		}
+		assert_int_equal(writer_close(writer, &stored), expected);
 		assert_int_equal(log.len, 3 * (fails_at ? fails_at : NR));
 		for (size_t i = 0; i < log.len; i++)
 			assert_int_equal(log.data[i], "abc"[i % 3]);
-		assert_int_equal(writer_close(writer, &stored), expected);
 		assert_int_equal(stored, (fails_at ? fails_at - 1 : NR) * span.len);
 		batch_pool_free(pool);
 		buf_fini(&log);

@@ -601,7 +601,9 @@ static void *store_often(void *arg)
 	for (int i = 0; i < NR_STORES; i++) {
 		produce(storing->fake, storing->fake->next++);
 		storing->fails |= stream_pump(storing->stream, STREAM_COMMIT) <= 0;
-		storing->stored_ns += writer->ops->store(writer);
+		uint64_t ns = writer->ops->store(writer);
+		storing->exceeds |= ns > clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		storing->stored_ns += ns;
 		storing->first_is_known |= !i && storing->stored_ns;
 		storing->exceeds |= storing->stored_ns > clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	}
