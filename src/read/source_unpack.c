@@ -6,6 +6,7 @@
  *
  * Records of a frame need not be whole: what is left over of one belongs before the next.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -548,8 +549,7 @@ static void leave_block(struct source_unpack *unpack)
 	if (!unpack->block)
 		return;
 	unpack->carry_len = (size_t)(unpack->end - unpack->at);
-	if (unpack->carry_len >= CARRY_BYTES)
-		unpack->carry_len = 0; /* cannot be: no record is longer */
+	assert(unpack->carry_len < CARRY_BYTES); /* no record is longer */
 	memcpy(unpack->carry, unpack->at, unpack->carry_len);
 	release_block(unpack, unpack->block);
 	unpack->block = NULL;
@@ -707,7 +707,6 @@ static int take_item(struct source_unpack *unpack, struct source_record *ret, st
 		unpack->has_input = true;
 		break;
 	case ITEM_GAP:
-		leave_block(unpack);
 		drop_rest(unpack);
 		*reterr = item->why;
 		got = SOURCE_GAP;
