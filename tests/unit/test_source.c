@@ -843,6 +843,43 @@ static void test_how_far_it_reads_ahead(void **state)
 	}
 }
 
+static void count_call(void *ctx)
+{
+	++*(unsigned *)ctx;
+}
+
+/* A thread that helps is called when there is something to do, from the first extent on, until it does not help. */
+static void test_a_helper_is_called(void **state)
+{
+	enum { NR_SAMPLES = NR_EXTENTS * (EXTENT_RECORDS + 1) };
+	const size_t nr_threads = unpack_pool_useful_size();
+	AUTO_BUF struct buf bytes = {0};
+	struct source *source;
+	unsigned nr_calls = 0;
+	const struct unpack_helper helper = {.wanted = count_call, .ctx = &nr_calls}, none = {0};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	put_extents(&bytes);
+	assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), true, &source), 0);
+	source_set_helper(source, &helper);
+	assert_int_equal(nr_calls, 0);
+	for (uint64_t i = 0; i < NR_SAMPLES; i++) {
+		expect_record(source, (i + 1) % (EXTENT_RECORDS + 1) ? PERF_RECORD_SAMPLE : PERF_RECORD_COMM,
+			      RECORD_BYTES, i);
+		if (i)
+			continue;
+		assert_int_equal(nr_calls, nr_threads ? 2 * (nr_threads + 1) : 0); /* as many as are read ahead */
+		if (nr_threads == 1) /* it is in the place of that one, and some jobs were not begun */
+			assert_true(source_help(source));
+		source_set_helper(source, &none);
+		nr_calls = 0;
+	}
+	assert_int_equal(nr_calls, 0);
+	expect_end(source, 0, "");
+}
+
 static void put_compressed(struct buf *out, struct span frame)
 {
 	enum { PAYLOAD_BYTES = 1 << 15 };
@@ -1153,6 +1190,7 @@ int main(void)
 		cmocka_unit_test(test_extents_in_compressed2_records),
 		cmocka_unit_test(test_sources_that_share_threads),
 		cmocka_unit_test(test_how_far_it_reads_ahead),
+		cmocka_unit_test(test_a_helper_is_called),
 		cmocka_unit_test(test_closed_within_an_extent),
 		cmocka_unit_test(test_an_extent_that_does_not_end),
 		cmocka_unit_test(test_records_that_go_on_in_the_next_extent),

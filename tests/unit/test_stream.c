@@ -703,6 +703,32 @@ static void test_relieved_bytes_belong_to_the_round(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
+/* Where several fill an output, what came early and what the relief takes belongs to the round of all. */
+static void test_relieved_bytes_of_a_producer(void **state)
+{
+	static const uint64_t early[] = {(uint64_t)16 << 48 | PERF_RECORD_SAMPLE, 1};
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1};
+	struct producers producers;
+
+	(void)state;
+	for (unsigned fails = 0; fails < 2; fails++) {
+		producers_init(&producers, &(struct producers_params){.nr = 1, .round_bytes = 1});
+		start(&fake, &ring, 0);
+		assert_int_equal(writer_open(&writer_fragile, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+		((struct fragile *)stream.writer)->nr_left = fails ? 1 : 2;
+		stream.writer->producers = &producers;
+		assert_int_equal(stream_put_early(&stream, 0, (struct span){early, sizeof(early)}), 0);
+		assert_int_equal(producers.unmarked_bytes, 16);
+		produce(&fake, 2);
+		stream_relieve(&stream);
+		assert_int_equal(producers.unmarked_bytes, fails ? 16 : 32);
+		assert_int_equal(stream.unmarked_bytes, 0);
+		assert_int_equal(writer_close(stream.writer, NULL), fails ? -ENOSPC : 0);
+	}
+}
+
 /* Where a round is due with every byte, it waits while what came before waits for the output; not for ever. */
 static void test_marks_wait_for_the_output(void **state)
 {
@@ -960,6 +986,7 @@ int main(void)
 		cmocka_unit_test(test_flush_leaves_little),
 		cmocka_unit_test(test_a_round_is_due_at_its_bytes),
 		cmocka_unit_test(test_relieved_bytes_belong_to_the_round),
+		cmocka_unit_test(test_relieved_bytes_of_a_producer),
 		cmocka_unit_test(test_marks_wait_for_the_output),
 		cmocka_unit_test(test_drained_bytes_are_marked),
 		cmocka_unit_test(test_what_came_early),
