@@ -181,6 +181,54 @@ def test_mini_debug_information(millrace, stripped, tmp_path):
         assert 'exported_hot' in out and 'hidden_hot' not in out
 
 
+def names_of(millrace, data, path, **environ):
+    """Of the functions of that object; addresses for those that have no name."""
+    done = millrace('report', '-i', data, '-s', 'dso,sym', '--json', env={**os.environ, **environ})
+    shown = json.loads(done.out)
+    entries = [entry for entry in shown['events'][0]['entries'] if entry['dso'] == str(path)]
+    assert entries
+    return {entry['sym'] or '0x' for entry in entries}, ' '.join(hint['text'] for hint in shown['hints'])
+
+
+def test_debug_file_of_a_static_program(millrace, stripped, tmp_path):
+    """Which has no dynamic symbols; offsets of the debug file's segments are not those of the program."""
+    script = '''set -e
+        gcc -O1 -g -static -Wl,--build-id -o static hot.c; cp static whole_static
+        objcopy --only-keep-debug static static.debug; strip static; cp static nameless
+        objcopy --add-gnu-debuglink=static.debug static'''
+    subprocess.run(['sh', '-c', script], cwd=stripped, check=True)
+    for name in 'static', 'nameless':
+        millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / name, '--', stripped / name)
+    names, hints = names_of(millrace, tmp_path / 'static', stripped / 'static')
+    assert {'hidden_hot', 'exported_hot'} <= names and '0x' not in names and not hints
+    functions = subprocess.run(['nm', stripped / 'whole_static'], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert names <= {line.split()[-1] for line in functions.splitlines()}
+    names, hints = names_of(millrace, tmp_path / 'nameless', stripped / 'nameless')
+    assert names == {'0x'} and 'nameless is stripped' in hints
+
+
+@pytest.mark.parametrize('how', ['objcopy', 'eu-strip'])
+def test_debug_file_without_its_program(millrace, stripped, tmp_path, how):
+    """What objcopy leaves does not say where code is in the program: no names are better than those of others."""
+    if not shutil.which(how):
+        pytest.skip(f'no {how}')
+    gone, cache = tmp_path / 'gone', tmp_path / 'cache'
+    shutil.copy(stripped / 'whole', gone)
+    millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', gone)
+    notes = subprocess.run(['readelf', '-n', gone], stdout=subprocess.PIPE, text=True, check=True).stdout
+    place = cache / re.search(r'Build ID: (\w+)', notes).group(1)
+    place.mkdir(parents=True)
+    split = {'objcopy': ['objcopy', '--only-keep-debug', gone, place / 'debuginfo'],
+             'eu-strip': ['eu-strip', '-f', place / 'debuginfo', '-o', tmp_path / 'rest', gone]}[how]
+    subprocess.run(split, check=True)
+    gone.unlink()
+    names, hints = names_of(millrace, tmp_path / 'data', gone, DEBUGINFOD_CACHE_PATH=str(cache))
+    if how == 'objcopy':
+        assert names == {'0x'} and 'gone is not here' in hints
+    else:
+        assert {'hidden_hot', 'exported_hot'} <= names and not hints
+
+
 @pytest.mark.parametrize('how', ['zlib', 'zlib-gnu', 'zstd'])
 def test_compressed_sections(millrace, stripped, tmp_path, how):
     pack = ['objcopy', f'--compress-debug-sections={how}', stripped / 'whole', tmp_path / 'hot']

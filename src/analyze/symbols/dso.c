@@ -426,8 +426,8 @@ static int download(const struct dso *dso, enum download_part part, struct elf_s
 }
 
 /*
- * The first file with a full symbol table gives the symbols, the first that can run gives PLT and segments. false:
- * there was neither.
+ * The first file with a full symbol table gives the symbols, the first with code gives PLT and segments. false: there
+ * was neither, or one of debug information only that does not say where code is in the file that runs.
  */
 static bool load_elf(struct dso *dso, const char *symfs)
 {
@@ -438,11 +438,11 @@ static bool load_elf(struct dso *dso, const char *symfs)
 		if (place_open(dso, symfs, place, &source))
 			continue;
 		if (!full.elf && source.symtab) {
-			bool both = !runtime.elf && source.dynsym;
+			bool both = !runtime.elf && source.has_code;
 			full = source;
 			if (both && place_open(dso, symfs, place, &runtime))
 				runtime = (struct elf_source)ELF_SOURCE_CLOSED;
-		} else if (!runtime.elf && source.dynsym) {
+		} else if (!runtime.elf && source.has_code) {
 			runtime = source;
 		} else {
 			elf_source_close(&source);
@@ -454,11 +454,13 @@ static bool load_elf(struct dso *dso, const char *symfs)
 		runtime = (struct elf_source)ELF_SOURCE_CLOSED;
 	if (!full.elf && runtime.elf && elf_source_open_mini(&runtime, &full))
 		full = (struct elf_source)ELF_SOURCE_CLOSED;
+	if (!runtime.elf && !full.has_offsets)
+		elf_source_close(&full);
 	const struct elf_source *from = full.elf ? &full : &runtime;
 	if (from->elf)
 		elf_symbols_load(&dso->symbols, from, runtime.elf ? &runtime : from);
 	bool found = from->elf;
-	dso->source = full.elf ? DSO_ALL_SYMBOLS : found ? DSO_DYNAMIC_SYMBOLS : DSO_NO_FILE;
+	dso->source = full.elf ? DSO_ALL_SYMBOLS : found ? DSO_STRIPPED : DSO_NO_FILE;
 	elf_source_close(&full);
 	elf_source_close(&runtime);
 	return found;

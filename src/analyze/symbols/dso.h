@@ -68,7 +68,7 @@ struct dso {
 	const struct dso_table *table;
 	bool loaded;
 	/* Where the symbols of a file came from: the best that was found. */
-	enum { DSO_NO_FILE, DSO_DYNAMIC_SYMBOLS /* the rest was stripped */, DSO_ALL_SYMBOLS } source;
+	enum { DSO_NO_FILE, DSO_STRIPPED /* to dynamic symbols, or none */, DSO_ALL_SYMBOLS } source;
 	int refusal; /* why the file under its name cannot be read: -EACCES, -EIO, ...; 0: it can, or there is none */
 	struct jit_code
 		*jit; /* of DSO_PERFMAP: from its jitdump, used instead of the map; owned. NULL: there is none */

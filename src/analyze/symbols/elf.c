@@ -90,6 +90,31 @@ static int source_read_loads(struct elf_source *source)
 	return 0;
 }
 
+/*
+ * Files of debug information only have the sections of code without bytes. objcopy and llvm-objcopy also write segments
+ * anew: without bytes, and with other offsets, of which nothing about the file that runs follows. eu-strip keeps them.
+ */
+static void source_find_code(struct elf_source *source)
+{
+	const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
+	size_t nr_sections = 0, nr_empty = 0;
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(source->elf, section)))
+		if (gelf_getshdr(section, &header) && (header.sh_flags & code) == code) {
+			nr_sections++;
+			nr_empty += header.sh_type == SHT_NOBITS;
+		}
+	source->has_offsets = true;
+	for (size_t i = 0; i < source->nr_loads; i++) {
+		const GElf_Phdr *load = &source->loads[i];
+		if ((load->p_flags & PF_X) && load->p_memsz && !load->p_filesz)
+			source->has_offsets = false;
+	}
+	source->has_code = source->has_offsets && (!nr_sections || nr_empty < nr_sections);
+}
+
 /* Takes over what *source owns; also when it fails. */
 static int source_read(struct elf_source *source, const struct elf_id *expect, struct elf_source *ret)
 {
@@ -111,6 +136,7 @@ static int source_read(struct elf_source *source, const struct elf_id *expect, s
 	source->dynsym = source_section(source, ".dynsym", &header);
 	if (source->dynsym && header.sh_type != SHT_DYNSYM)
 		source->dynsym = NULL;
+	source_find_code(source);
 	*ret = *source;
 	return 0;
 fail:

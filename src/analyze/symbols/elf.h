@@ -21,7 +21,9 @@ struct elf_source {
 	Elf_Scn *symtab, *dynsym; /* NULL: not there */
 	GElf_Phdr *loads;         /* heap; PT_LOAD segments */
 	size_t nr_loads;
-	void *unpacked; /* heap; of .gnu_debugdata; NULL: it is a file, or the caller's image */
+	bool has_code;    /* false: of debug information only, without the bytes of the code */
+	bool has_offsets; /* its segments say where code is in the file that runs */
+	void *unpacked;   /* heap; of .gnu_debugdata; NULL: it is a file, or the caller's image */
 };
 
 #define ELF_SOURCE_CLOSED                                                                                              \
@@ -56,7 +58,8 @@ char *elf_file_debuglink(const char *path);
 
 /*
  * Adds the symbols of `from` (a file with symbols, perhaps of debug information only) for an object that runs
- * from `runtime` (the same or another), as offsets into the runtime file, and the PLT entries of `runtime`.
+ * from `runtime` (the same or another, which has_offsets), as offsets into the runtime file, and the PLT entries of
+ * `runtime`.
  * 0 or -ENOMEM; broken parts are left out.
  */
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime);
