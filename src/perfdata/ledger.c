@@ -236,10 +236,12 @@ static void clip_gap(const struct ledger_entry *readings, size_t nr, struct ledg
 	}
 	if (!to)
 		return;
-	if (from > SLACK_NS && from - SLACK_NS > gap->from_ns)
-		gap->from_ns = from - SLACK_NS;
-	if (to + SLACK_NS < gap->to_ns)
-		gap->to_ns = to + SLACK_NS;
+	from -= from < SLACK_NS ? from : SLACK_NS;
+	to += SLACK_NS;
+	if (from > gap->from_ns)
+		gap->from_ns = from;
+	if (to < gap->to_ns)
+		gap->to_ns = to;
 }
 
 void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps)
@@ -455,7 +457,7 @@ static struct loss_id *id_of_cpu(struct loss_times *times, const uint8_t *record
 	if (known < 0 || (size_t)known + sizeof(uint64_t) > header->size || header->type == PERF_RECORD_LOST_SAMPLES)
 		return unknown;
 	int32_t cpu = (int32_t)u64_at(record, sample ? (size_t)known : header->size - (size_t)known, header->size);
-	if (times->last < times->nr_ids && times->ids[times->last].cpu == cpu)
+	if (times->ids[times->last].cpu == cpu)
 		return &times->ids[times->last];
 	for (size_t i = 0; i < times->nr_ids; i++) {
 		if (times->ids[i].cpu == cpu) {

@@ -40,21 +40,23 @@ static const char *const user_names[] = {
 _Static_assert(sizeof(user_names) / sizeof(user_names[0]) == RECORD_USER_LAST - RECORD_USER_FIRST + 1,
 	       "a name for every record that recorders add");
 
-bool record_type_known(uint32_t type)
+/* NULL: it is not known. */
+static const char *name_of(uint32_t type)
 {
 	if (type >= RECORD_USER_FIRST)
-		return type <= RECORD_USER_LAST && user_names[type - RECORD_USER_FIRST];
-	return type < sizeof(kernel_names) / sizeof(kernel_names[0]) && kernel_names[type];
+		return type <= RECORD_USER_LAST ? user_names[type - RECORD_USER_FIRST] : NULL;
+	return type < sizeof(kernel_names) / sizeof(kernel_names[0]) ? kernel_names[type] : NULL;
+}
+
+bool record_type_known(uint32_t type)
+{
+	return name_of(type);
 }
 
 const char *record_type_name(uint32_t type)
 {
-	const char *name = NULL;
+	const char *name = name_of(type);
 
-	if (type >= RECORD_USER_FIRST && type <= RECORD_USER_LAST)
-		name = user_names[type - RECORD_USER_FIRST];
-	else if (type < sizeof(kernel_names) / sizeof(kernel_names[0]))
-		name = kernel_names[type];
 	return name ? name : "UNKNOWN";
 }
 

@@ -31,7 +31,7 @@
 enum { CPU_0, CPU_1, TASK, OVERWRITTEN, NR_SLOTS };
 enum { TID = 77, SEC_NS = 1000000000 };
 
-/* Two CPUs and a task, which are drained, and a ring that is overwritten. */
+/* Two CPUs, on the first of which only a task is observed, and that task anywhere: drained; an overwritten ring. */
 static struct {
 	struct event event;
 	struct event_list list;
@@ -73,8 +73,8 @@ static int begin(void **state)
 		fake.rings[i].channel = CHANNEL_DATA;
 		fake.fds[i] = ends[0];
 		fake.counters[i] = ends[1];
-		fake.slots[i] =
-			(struct plan_slot){.cpu = i == TASK ? -1 : (int)i, .pid = i == TASK ? TID : -1, .ring = i};
+		fake.slots[i] = (struct plan_slot){
+			.cpu = i == TASK ? -1 : (int)i, .pid = i == TASK || i == CPU_0 ? TID : -1, .ring = i};
 	}
 	fake.set = (struct eventset){.plan = &fake.plan, .events = &fake.list, .fds = fake.fds};
 	return ledger_book_open(&fake.book, &fake.set, NULL);
@@ -136,6 +136,7 @@ static void test_what_counters_grow_by_was_lost(void **state)
 	assert_int_equal(ledger_book_read(&fake.book), 0);
 	assert_int_equal(fake.book.ledger.nr_entries, 4);
 	assert_int_equal(entry(2, LEDGER_RING_FULL, 0, 5)->from_ns, second_ns);
+	assert_int_equal(entry(2, LEDGER_RING_FULL, 0, 5)->tid, -1); /* the ring is that of the CPU */
 	entry(3, LEDGER_RING_FULL, -1, 1);
 	assert_int_equal(atomic_load(&fake.book.nr_lost), 15);
 }

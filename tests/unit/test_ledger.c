@@ -860,6 +860,28 @@ static void records_without_ids(void **state)
 	loss_times_fini(&times);
 }
 
+/* Samples without a time are counted, and tell nothing of when something was lost. */
+static void records_without_times(void **state)
+{
+	uint64_t ids[] = {100};
+	struct event_desc event = {
+		.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER, .sample_id_all = 1}, .ids = ids, .nr_ids = 1};
+	struct loss_times times;
+
+	(void)state;
+	for (unsigned timed = 0; timed < 2; timed++) {
+		event.attr.sample_type |= timed ? PERF_SAMPLE_TIME : 0;
+		assert_int_equal(loss_times_init(&times, &event, 1), 0);
+		TAKE(&times, PERF_RECORD_SAMPLE, 100, 0);
+		TAKE(&times, PERF_RECORD_LOST, 100, 6, 0, 100);
+		assert_int_equal(times.ids[0].captured, 1);
+		assert_int_equal(times.ids[0].lost_records, 6);
+		assert_int_equal(times.nr_gaps, 0);
+		assert_true(times.first_ns == 0 && times.last_ns == 0);
+		loss_times_fini(&times);
+	}
+}
+
 /* Whatever a file says, no byte behind a record is looked at: sanitizers watch. */
 static void hostile_records(void **state)
 {
@@ -880,6 +902,12 @@ static void hostile_records(void **state)
 		}
 	}
 	loss_times_fini(&times);
+	/* An event without ids has none of 0, either. */
+	event.nr_ids = 0;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	TAKE(&times, PERF_RECORD_SAMPLE, 0, 5);
+	assert_int_equal(times.ids[0].captured, 0);
+	loss_times_fini(&times);
 	assert_int_equal(loss_times_init(&times, NULL, 0), 0);
 	TAKE(&times, PERF_RECORD_SAMPLE, 1, 5);
 	TAKE(&times, RECORD_ID_INDEX, 1, 1, 1, 1, 1);
@@ -896,6 +924,7 @@ int main(void)
 		cmocka_unit_test(readings_that_touch_a_gap),
 		cmocka_unit_test(records_show_gaps),
 		cmocka_unit_test(records_without_ids),
+		cmocka_unit_test(records_without_times),
 		cmocka_unit_test(hostile_records),
 		cmocka_unit_test(the_ledger_knows_pauses_better),
 		cmocka_unit_test(readings_count_what_the_cpu_limit_dropped),

@@ -506,7 +506,7 @@ static void test_a_field_is_missing_behind_the_dump(void **state)
 static void test_what_looks_like_a_dump(void **state)
 {
 	enum { SIZE = 32, KEPT = 16 };
-	static uint64_t id = 12;
+	static uint64_t id = 16;
 	static const uint64_t dump[] = {SIZE, 0xa, 0xb, 0xc, 0xd, KEPT}, cut[] = {KEPT, 0xa, 0xb, KEPT};
 	const struct {
 		uint64_t type, words[6]; /* before the dump */
