@@ -228,7 +228,8 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
 	for (unsigned i = 0; i < arch->nr; i++)
 		if (restore(wide, frame, i, &values[i]))
 			known |= UINT64_C(1) << i;
-	if (!(known >> arch->ra & 1) || (arch->call_bytes && state->registers[arch->ra].how == CFI_SAME))
+	if (!(known >> arch->ra & 1) ||
+	    (state->registers[arch->ra].how == CFI_SAME && (arch->call_bytes || !frame->exact)))
 		return frame->cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
 	for (unsigned i = 0; i < arch->nr; i++)
 		frame->registers[i] = values[i];

@@ -293,6 +293,12 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 	return put_row(b, (uint32_t)((b->run.bad ? b->run.start : fde.end) - table->base), NO_CFI);
 }
 
+/* Those have the highest numbers, and entries no offset as high. */
+static bool is_extra(const struct table_function *function)
+{
+	return function->entry >= (uint32_t)-TABLE_MAX_EXTRAS;
+}
+
 /* Up to where functions of the section reach that begin before this one. */
 static uint32_t covered_before(struct table_builder *b, size_t index)
 {
@@ -301,7 +307,7 @@ static uint32_t covered_before(struct table_builder *b, size_t index)
 
 	while (index-- > 0) {
 		const struct table_function *function = &table->functions[index];
-		if (function->entry > UINT32_MAX - TABLE_MAX_EXTRAS)
+		if (is_extra(function))
 			continue;
 		return cfi_fde_at(&b->reader, function->entry, &fde) ? (uint32_t)(fde.end - table->base) : 0;
 	}
@@ -402,8 +408,7 @@ static bool make_part(struct unwind_table *table, size_t number)
 	for (size_t i = first; i < next && i < table->nr_functions; i++) {
 		const struct table_function *function = &table->functions[i];
 		uint64_t limit = i + 1 < table->nr_functions ? function[1].start : UINT32_MAX;
-		bool is_extra = function->entry > UINT32_MAX - TABLE_MAX_EXTRAS;
-		if (is_extra ? !put_extra(b, i, limit) : !put_function(b, function, limit))
+		if (is_extra(function) ? !put_extra(b, i, limit) : !put_function(b, function, limit))
 			return false;
 	}
 	size_t row_bytes = b->nr_rows * (sizeof(uint32_t) + sizeof(uint16_t));

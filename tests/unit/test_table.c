@@ -188,7 +188,7 @@ static void test_code_of_linkers(void **state)
 		struct table_source source = source_of(&elf, NULL);
 		source.nr_extras = TABLE_MAX_EXTRAS; /* of which some are empty */
 		source.extras[0] = (struct table_extra){CODE + 0x200, CODE + end, EXTRA_PLT};
-		source.extras[1] = (struct table_extra){CODE + 0x600, CODE + 0x620, EXTRA_STUB};
+		source.extras[TABLE_MAX_EXTRAS - 1] = (struct table_extra){CODE + 0x600, CODE + 0x620, EXTRA_STUB};
 		assert_int_equal(table_new(&source, &elf, release, &table), 0);
 		expect_bytes(table, cfas);
 		table_free(table);
@@ -290,6 +290,9 @@ static void test_as_many_segments_as_can_be(void **state)
 	put_function(&elf, TABLE_MAX_SEGMENTS * BYTES, BYTES, 24);
 	struct table_source source = source_of(&elf, NULL);
 	source.nr_segments = TABLE_MAX_SEGMENTS;
+	source.nr_extras = 1; /* stands behind them, and is in none */
+	source.extras[0] = (struct table_extra){CODE + TABLE_MAX_SEGMENTS * BYTES + BYTES,
+						CODE + TABLE_MAX_SEGMENTS * BYTES + 2 * BYTES, EXTRA_STUB};
 	for (uint64_t i = 0; i < TABLE_MAX_SEGMENTS; i++)
 		source.segments[i] = (struct table_segment){
 			.offset = 0x1000 + i * BYTES, .bytes = BYTES, .address = CODE + i * BYTES};

@@ -467,6 +467,12 @@ static void test_signal(void **state)
 	words[1 + 2] = 0x100000;
 	unwind_at(process, FRAMELESS + 5, 16);
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS));
+	/* The register that it says to have its return address is that of the instruction itself. */
+	words[1 + 1] = BASE + SAME_RA + 4;
+	words[1 + 2] = STACK + 64;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_BAD_MEMORY,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + SAME_RA + 4));
 }
 
 static void test_code_without_cfi(void **state)
@@ -899,7 +905,9 @@ enum {
 	ARM_OUTERMOST = 0x40,
 	ARM_NO_CFI = 0x60,
 	ARM_WIDE_LEAF = 0x80,
-	ARM_WIDE = 0xa0
+	ARM_WIDE = 0xa0,
+	ARM_FRAME_LEAF = 0xc0, /* CFA = sp + 16, with nothing there */
+	ARM_WIDE_FRAME_LEAF = 0xe0,
 };
 
 static int start_arm(void **state)
@@ -917,6 +925,8 @@ static int start_arm(void **state)
 	fake_elf_fde(&elf, ARM_OUTERMOST, 0x20, BYTES(DW_CFA_undefined, 30));
 	/* CFA = sp, by an expression */
 	fake_elf_fde(&elf, ARM_WIDE_LEAF, 0x20, BYTES(DW_CFA_def_cfa_expression, 2, DW_OP_breg31, 0));
+	fake_elf_fde(&elf, ARM_FRAME_LEAF, 0x20, BYTES(DW_CFA_def_cfa_offset, 16));
+	fake_elf_fde(&elf, ARM_WIDE_FRAME_LEAF, 0x20, BYTES(DW_CFA_def_cfa_expression, 2, DW_OP_breg31, 16));
 	fake_elf_fde(&elf, ARM_WIDE, 0x20, BYTES(DW_CFA_def_cfa_expression, 2, DW_OP_breg31, 0, DW_CFA_offset | 30, 1));
 	assert_int_equal(build(process, &elf), 0);
 	*state = process;
@@ -946,6 +956,14 @@ static void test_arm64(void **state)
 	unwind_chain(process->cache, &process->space, &process->sampled, stack, &process->chain);
 	assert_chain(process, UNWIND_BAD_MEMORY,
 		     CHAIN(BASE + ARM_LEAF + 4, BASE + ARM_CALLER + 7, BASE + ARM_LEAF + 3));
+	/* So it would be again and again where it has a frame. */
+	static const uint64_t leaves[] = {ARM_FRAME_LEAF, ARM_WIDE_FRAME_LEAF};
+	for (size_t i = 0; i < 2; i++) {
+		process->words[1] = BASE + leaves[i] + 4;
+		unwind_chain(process->cache, &process->space, &process->sampled, stack, &process->chain);
+		assert_chain(process, UNWIND_BAD_MEMORY,
+			     CHAIN(BASE + ARM_LEAF + 4, BASE + ARM_CALLER + 7, BASE + leaves[i] + 3));
+	}
 }
 
 static void test_caller_of_a_leaf(void **state)
