@@ -280,7 +280,8 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 		b->table->bad = true;
 		return put_row(b, function->start, NO_CFI);
 	}
-	fde.end = fde.end < table->base + limit ? fde.end : table->base + limit;
+	const uint64_t reach = fde.end - table->base; /* base + limit may be no address any more */
+	fde.end = table->base + (reach < limit ? reach : limit);
 	cfi_run_begin(&b->run, &b->reader, &fde);
 	while (cfi_run_next(&b->run)) {
 		struct cfi_state row = b->run.state; /* what follows goes on from the state itself */

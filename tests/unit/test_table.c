@@ -306,6 +306,41 @@ static void test_as_many_segments_as_can_be(void **state)
 	table_free(table);
 }
 
+/* Addresses are kept as distances of 32 bits from the first segment: from wherever it is, and what is farther is left
+ * out. */
+static void test_far_addresses(void **state)
+{
+	enum { BYTES = 0x20 };
+	static const uint64_t high = UINT64_C(0xffffffff80000000), end = high + CODE + BYTES;
+	static const struct {
+		uint64_t first; /* address of a segment without code; 0: there is none */
+		size_t nr_functions;
+	} cases[] = {{0, 1}, {high - 1, 1}, {end - (UINT32_MAX - 1), 1}, {end - UINT32_MAX, 0}, {8, 0}};
+	struct fake_elf elf;
+
+	(void)state;
+	begin(&elf);
+	put_function(&elf, 0, BYTES, 16);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct table_source source = source_of(&elf, NULL);
+		struct unwind_table *table;
+		source.section.address += high;
+		source.segments[0].address += high;
+		if (cases[i].first)
+			source.segments[source.nr_segments++] =
+				(struct table_segment){.bytes = 1, .address = cases[i].first};
+		assert_int_equal(table_new(&source, &elf, release, &table), 0);
+		assert_int_equal(table->nr_functions, cases[i].nr_functions);
+		const struct unwind_rule *rule = table_find(table, end - 1).rule;
+		if (cases[i].nr_functions)
+			assert_int_equal(rule->cfa_offset, 16);
+		else
+			assert_true(rule->flags & RULE_NO_CFI);
+		assert_true(table_find(table, end).rule->flags & RULE_NO_CFI);
+		table_free(table);
+	}
+}
+
 /* What is allocated for a table without wide rules; the section is there until all of its parts are made. */
 static size_t allocated(const struct unwind_table *table)
 {
@@ -447,6 +482,7 @@ int main(void)
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_as_many_segments_as_can_be),
+		cmocka_unit_test(test_far_addresses),
 		cmocka_unit_test(test_the_budget),
 		cmocka_unit_test(test_long_expressions),
 		cmocka_unit_test(test_as_many_rules_as_have_numbers),
