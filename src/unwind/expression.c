@@ -129,7 +129,9 @@ static bool do_binary(struct machine *m, uint8_t op)
 	case DW_OP_lt: result = sleft < sright; break;
 	case DW_OP_gt: result = sleft > sright; break;
 	case DW_OP_ne: result = left != right; break;
-	default: return false;
+	default:
+		m->failed = false; /* those may need fewer words */
+		return false;
 	}
 	pop(m);
 	*peek(m, 0) = result;
@@ -173,6 +175,7 @@ static void do_stack(struct machine *m, uint8_t op)
 	}
 }
 
+/* Of a machine that has not failed. */
 static void do_operation(struct machine *m, uint8_t op)
 {
 	struct cursor *c = &m->code;
@@ -196,8 +199,7 @@ static void do_operation(struct machine *m, uint8_t op)
 	case DW_OP_constu: push(m, take_uleb(c)); return;
 	case DW_OP_consts: push(m, take_sleb(c)); return;
 	}
-	if (op < DW_OP_and || op == DW_OP_abs || op == DW_OP_neg || op == DW_OP_not || op == DW_OP_plus_uconst ||
-	    op > DW_OP_ne || op == DW_OP_bra || !do_binary(m, op))
+	if (!do_binary(m, op))
 		do_stack(m, op);
 }
 

@@ -250,6 +250,7 @@ static void test_segments(void **state)
 
 	(void)state;
 	begin(&elf);
+	put_function(&elf, 0x10, 0, 48);     /* has no bytes: is none */
 	put_function(&elf, 0x10, 0x10, 16);  /* in the first segment */
 	put_function(&elf, 0xf8, 0x10, 24);  /* goes on behind it */
 	put_function(&elf, 0x200, 0x10, 32); /* in none */
