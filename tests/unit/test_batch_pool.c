@@ -2,6 +2,8 @@
 /* The memory between draining and writing: how much, in which pieces, and what is done when it runs short. */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +13,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/diag.h"
 #include "compress/extent.h"
 #include "compress/stack_cut.h"
 #include "compress/zstd.h"
@@ -21,6 +27,47 @@
 #include "stream/batch_pool.h"
 
 enum { PAGE = 4096, MIB = 1 << 20 };
+
+static struct {
+	unsigned maps_left, threads_left; /* until one fails; 0: none does */
+	int64_t mapped_bytes;
+	atomic_uint nr_realtime;
+} system_calls;
+
+/* Instead of libc's. */
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	if (system_calls.maps_left && !--system_calls.maps_left) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	if (!(flags & MAP_FIXED))
+		system_calls.mapped_bytes += (int64_t)bytes;
+	return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
+
+int munmap(void *at, size_t bytes)
+{
+	system_calls.mapped_bytes -= (int64_t)bytes;
+	return (int)syscall(SYS_munmap, at, bytes);
+}
+
+int sched_setscheduler(pid_t pid, int policy, const struct sched_param *param)
+{
+	system_calls.nr_realtime += !pid && policy == (SCHED_FIFO | SCHED_RESET_ON_FORK) && param->sched_priority == 1;
+	return 0;
+}
+
+/* The linker puts this in the place of libc's (--wrap). */
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	if (system_calls.threads_left && !--system_calls.threads_left)
+		return EAGAIN;
+	return __real_pthread_create(thread, attr, run, arg);
+}
 
 static struct batch_pool *new_pool(const struct batch_pool_params *params)
 {
@@ -152,6 +199,44 @@ static void test_pieces_do_not_overlap(void **state)
 	batch_pool_stop(pool);
 	assert_int_equal(pool->totals.most_bytes, nr * (64 << 10)); /* all of it at once */
 	batch_pool_free(pool);
+}
+
+/* Without memory, or without any thread, there is no pool, and nothing is left of it. Fewer threads are enough. */
+static void test_what_the_system_refuses(void **state)
+{
+	const struct batch_pool_params params = {
+		.nr_pipelines = 2, .nr_workers = 2, .extent_bytes = 64 << 10, .budget_bytes = MIB, .ready_bytes = MIB};
+	struct batch_pool *pool;
+	struct diag why;
+
+	(void)state;
+	for (unsigned way = 0; way < 4; way++) {
+		system_calls = (typeof(system_calls)){.maps_left = way < 2 ? way + 1 : 0,
+						      .threads_left = way < 2 ? 0 : way - 1};
+		int expected = way < 2 ? -ENOMEM : way == 2 ? -EAGAIN : 0;
+		why.text[0] = 0;
+		assert_int_equal(batch_pool_new(&params, &pool, &why), expected);
+		assert_int_equal(!strstr(why.text, "cannot set up the memory between draining and writing"), !expected);
+		if (!expected) {
+			assert_int_equal(pool->nr_workers, 1);
+			assert_true(system_calls.mapped_bytes >= MIB);
+			batch_pool_free(pool);
+		}
+		assert_int_equal(system_calls.mapped_bytes, 0);
+	}
+	batch_pool_stop(NULL);
+	batch_pool_free(NULL);
+}
+
+static void test_workers_of_a_realtime_recording(void **state)
+{
+	(void)state;
+	for (unsigned realtime = 0; realtime < 2; realtime++) {
+		system_calls = (typeof(system_calls)){0};
+		batch_pool_free(new_pool(
+			&(struct batch_pool_params){.nr_pipelines = 3, .nr_workers = 3, .realtime = realtime}));
+		assert_int_equal(system_calls.nr_realtime, realtime ? 3 : 0);
+	}
 }
 
 struct noted {
@@ -395,6 +480,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_how_much_memory),
+		cmocka_unit_test(test_what_the_system_refuses),
+		cmocka_unit_test(test_workers_of_a_realtime_recording),
 		cmocka_unit_test(test_sizes_of_batches),
 		cmocka_unit_test(test_sizes_of_extents),
 		cmocka_unit_test(test_pressure_that_is_not_wanted_any_more),

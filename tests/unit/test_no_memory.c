@@ -33,7 +33,10 @@
 #include "record/setup/eventset.h"
 #include "session_file.h"
 #include "stream/batch_pool.h"
+#include "stream/pipeline.h"
+#include "stream/producers.h"
 #include "stream/staging.h"
+#include "stream/writer.h"
 #include "tests/fake/fake_elf.h"
 #include "unwind/object.h"
 #include "unwind/unwind.h"
@@ -300,6 +303,23 @@ static int read_unaligned(void)
 	return err ? err : read_all(source, 2);
 }
 
+/* Two COMPRESSED2 records, the first of which says that it is both: copied, as they are put right. */
+static int read_chunk(void)
+{
+	enum { FIRST = UINT16_MAX, SECOND = 100, BYTES = FIRST + SECOND };
+	static uint64_t words[BYTES / 8 + 1];
+	const struct perf_event_header first = {.type = RECORD_COMPRESSED2, .size = (uint16_t)((BYTES + 7) & ~7)};
+	const struct perf_event_header second = {.type = RECORD_COMPRESSED2, .size = SECOND};
+	const struct source_range range = {.whole = {words, BYTES}, .end = BYTES};
+	struct source *source;
+
+	memcpy(words, &first, sizeof(first));
+	words[1] = BYTES - 16;
+	memcpy((uint8_t *)words + FIRST, &second, sizeof(second));
+	int err = source_open_range(&range, &source);
+	return err ? err : read_all(source, 2);
+}
+
 static int read_pipe(void)
 {
 	static const volatile sig_atomic_t *const stop = NULL;
@@ -436,6 +456,80 @@ static int make_pool(void)
 	return err;
 }
 
+static const uint64_t one_record[] = {(uint64_t)16 << 48 | PERF_RECORD_SAMPLE, 1};
+
+static int put_record(struct writer *writer)
+{
+	const struct span span = {one_record, sizeof(one_record)};
+	int err = writer_queue(writer, &span, 1);
+
+	return err ? err : writer_complete(writer, WRITER_ALL);
+}
+
+/* Two extents, one of each of two producers, through a pipeline; no index is better than half of one. */
+static int write_records(bool no_index)
+{
+	const struct batch_pool_params params = {
+		.nr_pipelines = 2, .nr_workers = 1, .extent_bytes = 8192, .budget_bytes = 65536, .no_index = no_index};
+	struct writer *inner, *writer, *producer;
+	struct batch_pool *pool;
+	struct writer_end end;
+	int err = batch_pool_new(&params, &pool, NULL);
+
+	if (err)
+		return err;
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	err = writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner);
+	if (!err)
+		err = pipeline_open(pool, inner, &writer);
+	if (!err) {
+		pipeline_share(writer, &(struct producers_params){.nr = 2});
+		err = producer_open(writer, &producer);
+		if (!err) {
+			assert_int_equal(put_record(producer), 0);
+			assert_int_equal(put_record(writer), 0);
+			assert_int_equal(writer_close(producer, NULL), 0);
+		}
+		assert_int_equal(writer_end(writer, &end), 0);
+		assert_int_equal(end.stored, err ? 0 : 2 * sizeof(one_record));
+		assert_true(end.extents.nr == (no_index ? 0 : 2) || (!end.extents.nr && !countdown));
+		extent_list_fini(&end.extents);
+	}
+	close(fd);
+	batch_pool_free(pool);
+	return err;
+}
+
+static int write_indexed(void)
+{
+	return write_records(false);
+}
+
+static int write_plain(void)
+{
+	return write_records(true);
+}
+
+static int hold_records(void)
+{
+	const struct batch_pool_params params = {
+		.nr_pipelines = 1, .nr_workers = 1, .extent_bytes = 8192, .budget_bytes = 65536, .no_index = true};
+	const struct retained_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = SIZE_MAX};
+	struct batch_pool *pool;
+	struct writer *writer;
+	int err = batch_pool_new(&params, &pool, NULL);
+
+	if (err)
+		return err;
+	err = pipeline_open_retained(pool, &limits, &writer);
+	if (!err) {
+		err = put_record(writer);
+		assert_int_equal(writer_close(writer, NULL), err);
+	}
+	batch_pool_free(pool);
+	return err;
+}
+
 static int make_staging(void)
 {
 	struct staging staging;
@@ -525,9 +619,13 @@ static void test_each_allocation_fails(void **state)
 	fail_each("sort_records", sort_records, false);
 	fail_each("merge_records", merge_records, false);
 	fail_each("read_unaligned", read_unaligned, false);
+	fail_each("read_chunk", read_chunk, false);
 	fail_each("read_pipe", read_pipe, false);
 	fail_each("list_extents", list_extents, false);
 	fail_each("make_pool", make_pool, false);
+	fail_each("write_indexed", write_indexed, true); /* the index is left out then */
+	fail_each("write_plain", write_plain, true);     /* what is stored is known later then */
+	fail_each("hold_records", hold_records, false);
 	fail_each("make_staging", make_staging, false);
 	fail_each("make_header", make_header, false);
 	fail_each("keep_book", keep_book, false);
