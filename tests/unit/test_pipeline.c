@@ -27,6 +27,7 @@
 #include "stream/batch_job.h"
 #include "stream/batch_pool.h"
 #include "stream/pipeline.h"
+#include "stream/producers.h"
 #include "stream/stage.h"
 #include "stream/writer.h"
 #include "tests/fake/test_data.h"
@@ -1736,6 +1737,58 @@ static void test_a_wait_for_room_ends_with_an_error(void **state)
 	}
 }
 
+struct counted {
+	struct stage stage;
+	atomic_uint nr; /* batches that it has seen */
+};
+
+static int look_when_allowed(struct stage *stage, struct batch *batch)
+{
+	sem_wait(&storing);
+	((struct counted *)stage)->nr++;
+	return stage_pass(stage, batch);
+}
+
+/* Stages are told of the time up to which a producer has read: it stays until they have seen what it handed over. */
+static void test_a_producer_is_closed_when_all_of_it_was_seen(void **state)
+{
+	static const struct stage_ops ops = {.name = "slow", .process = look_when_allowed};
+	struct counted counted = {.stage.ops = &ops};
+	struct writer *inner, *writer, *producer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+	pthread_t thread;
+
+	(void)state;
+	sem_init(&storing, 0, 0);
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 2,
+								    .nr_workers = 1,
+								    .no_index = true,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = 8 * EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &counted.stage);
+	pipeline_share(writer, &(struct producers_params){.nr = 2});
+	assert_int_equal(producer_open(writer, &producer), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		queue_all(producer, &span, 1);
+		assert_int_equal(writer_fix_position(producer), 0);
+	}
+	assert_int_equal(pthread_create(&thread, NULL, allow_later, NULL), 0);
+	assert_int_equal(writer_close(producer, NULL), 0);
+	assert_int_equal(counted.nr, 2);
+	pthread_join(thread, NULL);
+	assert_int_equal(writer->queued, 2 * span.len);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	batch_pool_free(pool);
+	sem_destroy(&storing);
+}
+
 /* A chunk of a ring is longer than the room, but little of it is left when its dumps are cut: memory holds what is. */
 static void test_memory_is_full_of_what_is_left_of_dumps(void **state)
 {
@@ -2077,6 +2130,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_new_is_not_committed),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_room),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_an_error),
+		cmocka_unit_test(test_a_producer_is_closed_when_all_of_it_was_seen),
 		cmocka_unit_test(test_writes_that_wait_are_for_workers),
 		cmocka_unit_test(test_records_that_wrap_behind_their_headers),
 		cmocka_unit_test(test_memory_is_full_of_what_is_left_of_dumps),
