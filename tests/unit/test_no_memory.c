@@ -29,6 +29,7 @@
 #include "perfdata/record.h"
 #include "read/order.h"
 #include "read/source.h"
+#include "record/drain/readers.h"
 #include "record/run/ledger.h"
 #include "record/setup/eventset.h"
 #include "session_file.h"
@@ -550,8 +551,8 @@ static int make_header(void)
 	return header_encode(file.events, 2, &out, &header);
 }
 
-/* A slot that has lost seven records, as its counter says. */
-static int keep_book(void)
+/* Of one slot, which has lost seven records, as its counter says, or nothing. */
+static int keep(int (*work)(struct ledger_book *book, struct ledger *span), bool loses, struct stack_cutter *cutter)
 {
 	static const uint64_t counted[5] = {1, 2, 7}; /* value, id, lost */
 	struct event event = {.attr = {.read_format = PERF_FORMAT_LOST | PERF_FORMAT_ID,
@@ -566,21 +567,116 @@ static int keep_book(void)
 	int ends[2];
 
 	assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-	assert_int_equal(write(ends[1], counted, sizeof(counted)), sizeof(counted));
+	if (loses)
+		assert_int_equal(write(ends[1], counted, sizeof(counted)), sizeof(counted));
 	const struct eventset set = {.plan = &plan, .events = &list, .fds = ends};
-	int err = ledger_book_open(&book, &set, NULL);
+	int err = ledger_book_open(&book, &set, cutter);
 	if (!err)
-		err = ledger_book_read(&book);
-	if (!err)
-		err = ledger_book_note_pause(&book, 0, 5, 6);
-	if (!err)
-		err = ledger_book_cut(&book, &span);
-	if (!err)
-		assert_int_equal(span.nr_entries, 2);
+		err = work(&book, &span);
 	ledger_fini(&span);
 	ledger_book_fini(&book);
 	close(ends[0]);
 	close(ends[1]);
+	return err;
+}
+
+static int read_and_cut(struct ledger_book *book, struct ledger *span)
+{
+	int err = ledger_book_read(book);
+
+	if (!err)
+		err = ledger_book_note_pause(book, 0, 5, 6);
+	if (!err)
+		err = ledger_book_cut(book, span);
+	if (!err)
+		assert_int_equal(span->nr_entries, 2);
+	return err;
+}
+
+static int keep_losses(void)
+{
+	return keep(read_and_cut, true, NULL);
+}
+
+static int pause_and_close(struct ledger_book *book, struct ledger *span)
+{
+	int err = ledger_book_note_pause(book, 0, 5, 6);
+
+	(void)span;
+	return err ? err : ledger_book_close(book);
+}
+
+static int keep_pauses(void)
+{
+	return keep(pause_and_close, false, NULL);
+}
+
+static int only_read(struct ledger_book *book, struct ledger *span)
+{
+	int err = ledger_book_read(book);
+
+	(void)span;
+	if (!err)
+		assert_int_equal(book->ledger.nr_entries, 1);
+	return err;
+}
+
+static int keep_cut_stacks(void)
+{
+	uint64_t record[] = {0, dump_id, 0, 16, 0xa, 0xb, 16}; /* CPU 0, a stack of two words */
+	const struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = sizeof(record)};
+	struct extent_stats *stats = NULL;
+	struct stack_cutter *cutter = NULL;
+
+	memcpy(record, &header, sizeof(header));
+	int err = extent_stats_new(&dumps, 1, &stats);
+	if (!err)
+		err = stack_cutter_new(&dumps, 1, stats, &cutter);
+	if (!err) {
+		assert_int_equal(stack_cut(cutter, (uint8_t *)record, 8), 8);
+		err = keep(only_read, false, cutter);
+	}
+	stack_cutter_free(cutter);
+	extent_stats_free(stats);
+	return err;
+}
+
+/* Two threads that drain, and two files. */
+static int add_costs(void)
+{
+	static struct reader threads[2];
+	const struct readers readers = {.readers = threads, .nr = 2};
+	const uint64_t housekeeping_ns = 5;
+	struct recorder_cost cost = {.readers = &readers, .housekeeping_cpu_ns = &housekeeping_ns};
+	struct ledger all = {0}, first = {0}, second = {0};
+
+	int err = recorder_cost_cut(&cost, &first);
+	if (!err)
+		err = recorder_cost_cut(&cost, &second);
+	if (!err)
+		err = recorder_cost_add(&cost, &all);
+	if (!err) {
+		assert_int_equal(first.nr_costs, all.nr_costs);
+		assert_int_equal(second.nr_costs, all.nr_costs);
+	}
+	ledger_fini(&all);
+	ledger_fini(&first);
+	ledger_fini(&second);
+	recorder_cost_fini(&cost);
+	return err;
+}
+
+/* The gaps are those of readings, as no record of samples tells any. */
+static int make_coverage(void)
+{
+	struct ledger_entry reading = {.cause = LEDGER_RING_FULL, .tid = -1, .from_ns = 30, .to_ns = 40, .count = 9};
+	struct ledger ledger = {.counted = true, .ended_ns = 100, .entries = &reading, .nr_entries = 1};
+	const struct coverage_params params = {.ledger = &ledger, .nr_places = 1};
+	struct coverage coverage;
+
+	int err = coverage_make(&params, &coverage);
+	if (!err)
+		assert_int_equal(coverage.sum.gap_ns, 10);
 	return err;
 }
 
@@ -628,7 +724,11 @@ static void test_each_allocation_fails(void **state)
 	fail_each("hold_records", hold_records, false);
 	fail_each("make_staging", make_staging, false);
 	fail_each("make_header", make_header, false);
-	fail_each("keep_book", keep_book, false);
+	fail_each("keep_losses", keep_losses, false);
+	fail_each("keep_pauses", keep_pauses, false);
+	fail_each("keep_cut_stacks", keep_cut_stacks, false);
+	fail_each("add_costs", add_costs, false);
+	fail_each("make_coverage", make_coverage, false);
 	fail_each("build_tables", build_tables, false);
 }
 

@@ -5,6 +5,7 @@
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -310,10 +311,8 @@ static int end_span(struct ledger_book *book, const struct ledger_moment *end, s
 	}
 	convert(&span, &book->span_start, end);
 	*ret = span;
-	for (size_t i = 0; i < book->set->plan->nr_slots; i++)
-		book->open[i] = 0;
-	for (size_t i = 0; i < nr_cut_counts(book->cutter); i++)
-		book->cut_open[i] = 0;
+	memset(book->open, 0, book->set->plan->nr_slots * sizeof(*book->open));
+	memset(book->cut_open, 0, nr_cut_counts(book->cutter) * sizeof(*book->cut_open));
 	book->span_start = *end;
 	book->span_entry = book->ledger.nr_entries;
 	return 0;
@@ -454,9 +453,10 @@ static uint64_t io_count(const char *text, const char *name)
 static int add_io(struct ledger *ledger)
 {
 	AUTO_BUF struct buf io = {0};
+	int err = fd_slurp("/proc/self/io", 4096, &io);
 
-	if (fd_slurp("/proc/self/io", 4096, &io))
-		return 0;
+	if (err)
+		return err == -ENOMEM ? err : 0;
 	const char *text = buf_text(&io);
 	const struct named_cost costs[] = {
 		{"read calls", io_count(text, "syscr: ")},
@@ -493,9 +493,9 @@ static int add_threads(const struct readers *readers, struct ledger *ledger)
 	int err = 0;
 
 	for (size_t i = 0; i < readers->nr && readers->nr > 1 && !err; i++) {
-		AUTO_BUF struct buf name = {0};
-		buf_printf(&name, "drain thread %zu cpu ns", i);
-		err = ledger_add_cost(ledger, buf_text(&name), work_of(&readers->readers[i])->use.cpu_ns);
+		char name[sizeof(ledger->costs->name)];
+		snprintf(name, sizeof(name), "drain thread %u cpu ns", (unsigned)i);
+		err = ledger_add_cost(ledger, name, work_of(&readers->readers[i])->use.cpu_ns);
 	}
 	return err;
 }
