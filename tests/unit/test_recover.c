@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -32,7 +34,7 @@ enum { NR_SAMPLES = 20, MARK_BYTES = 8 }; /* of a FINISHED_ROUND record, where t
 static char room[] = "/tmp/recover-XXXXXX";
 static char path[64], other[64];
 
-static bool cuts_are_refused, events_are_hidden;
+static bool cuts_are_refused, events_are_hidden, tracefs_is_missing;
 static unsigned cut_at_look; /* a file is cut before it is looked at so many times more; 0: it is not */
 static off_t cut_bytes;      /* so many go then */
 
@@ -56,6 +58,24 @@ int fstat(int fd, struct stat *ret)
 		return (int)syscall(SYS_ftruncate, fd, ret->st_size);
 	}
 	return 0;
+}
+
+int statfs(const char *name, struct statfs *ret)
+{
+	if (tracefs_is_missing) {
+		errno = ENOENT;
+		return -1;
+	}
+	return (int)syscall(SYS_statfs, name, ret);
+}
+
+int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data)
+{
+	if (tracefs_is_missing) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_mount, source, target, type, flags, data);
 }
 
 int ftruncate(int fd, off_t bytes)
@@ -756,6 +776,24 @@ static void test_tracepoints_are_named(void **state)
 	events_are_hidden = false;
 }
 
+/* Without a name for the tracepoint nothing is written. */
+static void test_no_tracefs(void **state)
+{
+	AUTO_BUF struct buf file = {0}, still = {0};
+	struct file_events events;
+
+	(void)state;
+	file_events_init(&events);
+	put_tracepoint_file(&file, &events);
+	store(path, file.data, file.len);
+	tracefs_is_missing = true;
+	expect(path, -ENOENT, "tracefs is not mounted");
+	tracefs_is_missing = false;
+	assert_int_equal(fd_slurp(path, 1 << 20, &still), 0);
+	assert_int_equal(still.len, file.len);
+	assert_memory_equal(still.data, file.data, still.len);
+}
+
 static int make_room(void **state)
 {
 	(void)state;
@@ -795,6 +833,7 @@ int main(void)
 		cmocka_unit_test(test_an_index_of_a_directory),
 		cmocka_unit_test(test_compressed_records),
 		cmocka_unit_test(test_tracepoints_are_named),
+		cmocka_unit_test(test_no_tracefs),
 	};
 
 	return cmocka_run_group_tests_name("recover", tests, make_room, remove_room);
