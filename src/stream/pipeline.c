@@ -119,9 +119,14 @@ static int write_job(struct pipeline *pipeline, const struct batch_job *job)
 	return writer_complete(inner, WRITER_NOW); /* or the error of what was queued */
 }
 
-/* Where the extent ends that is written now. Without memory for that the output is known to be whole later. */
-static void note_end(struct pipeline *pipeline, uint64_t end)
+/*
+ * Without an index: where the extent ends that is written now. Without memory for that the output is known to be whole
+ * later.
+ */
+static void note_end(struct pipeline *pipeline)
 {
+	if (!pipeline->pool->no_index)
+		return;
 	if (pipeline->first_end + pipeline->nr_ends == pipeline->room_ends) {
 		if (pipeline->nr_ends)
 			memmove(pipeline->ends, pipeline->ends + pipeline->first_end,
@@ -130,7 +135,7 @@ static void note_end(struct pipeline *pipeline, uint64_t end)
 	}
 	if (array_room(pipeline->ends, pipeline->nr_ends, pipeline->room_ends))
 		return;
-	pipeline->ends[pipeline->first_end + pipeline->nr_ends++] = end;
+	pipeline->ends[pipeline->first_end + pipeline->nr_ends++] = pipeline->out_bytes;
 }
 
 /* Takes over the counts. Also one of which a part is written: cut_extents() has to know where that begins. */
@@ -213,8 +218,7 @@ static void note_written(struct pipeline *pipeline, struct batch_job *job, bool 
 	if (tried && !err) {
 		pipeline->in_bytes += job->came_len + job->batch.tail_len;
 		pipeline->out_bytes += job->out_len + job->batch.tail_len;
-		if (pool->no_index)
-			note_end(pipeline, pipeline->out_bytes);
+		note_end(pipeline);
 	}
 	note_error(pipeline, err);
 	pipeline->commit |= job->commit;
@@ -694,8 +698,7 @@ static void leave_inner(struct producer *producer, int err, size_t bytes)
 	pipeline->in_bytes += bytes;
 	pipeline->out_bytes += bytes;
 	atomic_fetch_add_explicit(&pipeline->ordered_bytes, bytes, memory_order_relaxed);
-	if (pipeline->pool->no_index && bytes)
-		note_end(pipeline, pipeline->out_bytes);
+	note_end(pipeline);
 	note_stored(pipeline);
 	producer->writer.stored = pipeline->stored;
 	pipeline->busy = false;
