@@ -1749,6 +1749,57 @@ static int look_when_allowed(struct stage *stage, struct batch *batch)
 	return stage_pass(stage, batch);
 }
 
+struct seen_by {
+	struct stage stage;
+	pthread_t drain;
+	atomic_uint nr_by_drain, nr_by_others;
+};
+
+static int see_who(struct stage *stage, struct batch *batch)
+{
+	struct seen_by *seen = (struct seen_by *)stage;
+
+	*(pthread_equal(pthread_self(), seen->drain) ? &seen->nr_by_drain : &seen->nr_by_others) += 1;
+	return stage_pass(stage, batch);
+}
+
+/* Of what is late the drain stores a little: workers do the rest. */
+static void test_a_drain_stores_few_at_once(void **state)
+{
+	enum { AT_ONCE = 4, NR = AT_ONCE + 3 };
+	static const struct stage_ops ops = {.name = "seen", .process = see_who};
+	struct seen_by seen = {.stage.ops = &ops, .drain = pthread_self()};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+
+	(void)state;
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1,
+								    .no_index = true,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = 2 * NR * EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &seen.stage);
+	writer->ops->store(writer); /* from here on no worker is woken by what comes */
+	for (unsigned i = 0; i < NR; i++) {
+		queue_all(writer, &span, 1);
+		assert_int_equal(writer_fix_position(writer), 0);
+	}
+	assert_int_equal(seen.nr_by_drain + seen.nr_by_others, 0);
+	writer->ops->store(writer);
+	assert_int_equal(seen.nr_by_drain, AT_ONCE);
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+	assert_int_equal(seen.nr_by_drain, AT_ONCE);
+	assert_int_equal(seen.nr_by_others, NR - AT_ONCE);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	batch_pool_free(pool);
+}
+
 /* Stages are told of the time up to which a producer has read: it stays until they have seen what it handed over. */
 static void test_a_producer_is_closed_when_all_of_it_was_seen(void **state)
 {
@@ -2130,6 +2181,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_new_is_not_committed),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_room),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_an_error),
+		cmocka_unit_test(test_a_drain_stores_few_at_once),
 		cmocka_unit_test(test_a_producer_is_closed_when_all_of_it_was_seen),
 		cmocka_unit_test(test_writes_that_wait_are_for_workers),
 		cmocka_unit_test(test_records_that_wrap_behind_their_headers),
