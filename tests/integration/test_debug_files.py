@@ -229,6 +229,26 @@ def test_debug_file_without_its_program(millrace, stripped, tmp_path, how):
         assert {'hidden_hot', 'exported_hot'} <= names and not hints
 
 
+def test_debug_file_of_another_build(millrace, stripped, tmp_path):
+    """Without build-ids only the CRC in .gnu_debuglink tells them apart."""
+    script = '''set -e
+        sed 's/hidden_hot/other_hot/g; s/exported_hot/strange/g' hot.c >other.c
+        for name in hot other; do
+            gcc -O1 -g -rdynamic -Wl,--build-id=none -o $1/$name $name.c
+            objcopy --only-keep-debug $1/$name $1/$name.debug
+        done
+        cd $1; strip hot; objcopy --add-gnu-debuglink=hot.debug hot'''
+    subprocess.run(['sh', '-c', script, 'sh', tmp_path], cwd=stripped, check=True)
+    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', tmp_path / 'data', '--', tmp_path / 'hot')
+    names, hints = names_of(millrace, tmp_path / 'data', tmp_path / 'hot')
+    assert {'hidden_hot', 'exported_hot'} <= names and not hints
+    assert 'hot.c:' in millrace('report', '-i', tmp_path / 'data', '-s', 'sym,srcline').out
+    (tmp_path / 'other.debug').rename(tmp_path / 'hot.debug')
+    names, hints = names_of(millrace, tmp_path / 'data', tmp_path / 'hot')
+    assert names <= {'exported_hot', 'main', '0x'} and 'hot is stripped' in hints
+    assert 'other.c' not in millrace('report', '-i', tmp_path / 'data', '-s', 'sym,srcline').out
+
+
 @pytest.mark.parametrize('how', ['zlib', 'zlib-gnu', 'zstd'])
 def test_compressed_sections(millrace, stripped, tmp_path, how):
     pack = ['objcopy', f'--compress-debug-sections={how}', stripped / 'whole', tmp_path / 'hot']

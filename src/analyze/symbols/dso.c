@@ -329,11 +329,10 @@ static char *debuglink_path(const struct dso *dso, const char *symfs)
 	static const char *const forms[] = {"%s%.*s/%s", "%s%.*s/.debug/%s", "%s/usr/lib/debug%.*s/%s"};
 	const char *slash = strrchr(dso->name, '/');
 	AUTO_FREE char *path = NULL;
-	AUTO_FREE char *link = NULL;
 
 	if (!slash || asprintf(&path, "%s%s", symfs, dso->name) < 0)
 		return NULL;
-	link = elf_file_debuglink(path);
+	AUTO_FREE char *link = elf_file_debuglink(path).name;
 	for (size_t i = 0; link && i < sizeof(forms) / sizeof(forms[0]); i++) {
 		char *found;
 #pragma GCC diagnostic push
@@ -403,6 +402,17 @@ static void *vdso_image(size_t *ret_len)
 	return (void *)(uintptr_t)header;
 }
 
+/* Without build-ids only a CRC tells whether a debug file is that of the object, or of another build. */
+static bool is_debug_file_of(const struct dso *dso, const char *symfs, const struct elf_source *source)
+{
+	AUTO_FREE char *path = plain_path(symfs, "", dso->name, "");
+	struct elf_debuglink link = path ? elf_file_debuglink(path) : (struct elf_debuglink){0};
+	bool is_linked = link.name && elf_source_has_crc(source, link.crc);
+
+	free(link.name);
+	return is_linked;
+}
+
 static int place_open(const struct dso *dso, const char *symfs, enum file_place place, struct elf_source *ret)
 {
 	size_t len;
@@ -412,7 +422,12 @@ static int place_open(const struct dso *dso, const char *symfs, enum file_place 
 	if (image)
 		return elf_source_open_image(image, len, &dso->build_id, ret);
 	AUTO_FREE char *path = place_path(dso, symfs, place);
-	return path ? elf_source_open(path, &dso->build_id, ret) : -1;
+	int err = path ? elf_source_open(path, &dso->build_id, ret) : -ENOENT;
+	if (!err && !dso->build_id.len && place != PLACE_ITSELF && !is_debug_file_of(dso, symfs, ret)) {
+		elf_source_close(ret);
+		err = -ESTALE;
+	}
+	return err;
 }
 
 /* What is not found on this machine, if the user has asked for downloads. 0: *ret is open. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "analyze/symbols/elf.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "analyze/symbols/symbols.h"
 #include "base/buf.h"
@@ -220,20 +223,45 @@ void elf_source_close(struct elf_source *source)
 	*source = (struct elf_source)ELF_SOURCE_CLOSED;
 }
 
-char *elf_file_debuglink(const char *path)
+struct elf_debuglink elf_file_debuglink(const char *path)
 {
+	struct elf_debuglink link = {0};
 	struct elf_source source;
 	GElf_Shdr header;
-	char *name = NULL;
 
 	if (elf_source_open(path, NULL, &source))
-		return NULL;
+		return link;
 	Elf_Scn *section = source_section(&source, ".gnu_debuglink", &header);
 	Elf_Data *data = section && header.sh_type != SHT_NOBITS ? elf_getdata(section, NULL) : NULL;
-	if (data && data->d_buf && memchr(data->d_buf, '\0', data->d_size))
-		name = strdup(data->d_buf);
+	const char *end = data && data->d_buf ? memchr(data->d_buf, '\0', data->d_size) : NULL;
+	/* The CRC is behind the name and bytes that align it. */
+	size_t at = end ? ((size_t)(end - (const char *)data->d_buf) + sizeof(link.crc)) & ~(sizeof(link.crc) - 1) : 0;
+	if (end && at + sizeof(link.crc) <= data->d_size) {
+		link.name = strdup(data->d_buf);
+		memcpy(&link.crc, (const char *)data->d_buf + at, sizeof(link.crc));
+		bool is_big = source.header.e_ident[EI_DATA] == ELFDATA2MSB;
+		link.crc = is_big ? be32toh(link.crc) : le32toh(link.crc);
+	}
 	elf_source_close(&source);
-	return name;
+	return link;
+}
+
+bool elf_source_has_crc(const struct elf_source *source, uint32_t crc)
+{
+	enum { STEP_BYTES = 1 << 18 };
+	AUTO_FREE void *bytes = malloc(STEP_BYTES);
+	uint32_t found = 0;
+	struct stat status;
+	ssize_t got = 1;
+
+	if (!bytes || fstat(source->fd, &status) || status.st_size > ELF_CRC_MAX_BYTES)
+		return false;
+	for (off_t at = 0; got > 0 && at < status.st_size; at += got) {
+		got = pread(source->fd, bytes, STEP_BYTES, at);
+		if (got > 0)
+			found = (uint32_t)crc32(found, bytes, (uInt)got);
+	}
+	return got > 0 && found == crc;
 }
 
 /*

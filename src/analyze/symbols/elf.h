@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "perfdata/object_id.h"
 
@@ -53,8 +54,19 @@ void elf_source_close(struct elf_source *source); /* ELF_SOURCE_CLOSED is fine *
 /* false: none. */
 bool elf_source_build_id(const struct elf_source *source, struct elf_id *ret);
 
-/* The name in .gnu_debuglink of that file, on the heap; NULL: none. */
-char *elf_file_debuglink(const char *path);
+/*
+ * What .gnu_debuglink of a file says: the name of its debug file, on the heap (NULL: there is no such section), and the
+ * CRC-32 of all bytes of that. Source: gdb's manual, "Debugging Information in Separate Files".
+ */
+struct elf_debuglink {
+	char *name;
+	uint32_t crc;
+};
+struct elf_debuglink elf_file_debuglink(const char *path);
+
+/* Reads the whole file, but for one of more than ELF_CRC_MAX_BYTES, of which it says false. */
+#define ELF_CRC_MAX_BYTES ((off_t)4 << 30)
+bool elf_source_has_crc(const struct elf_source *source, uint32_t crc);
 
 /*
  * Adds the symbols of `from` (a file with symbols, perhaps of debug information only) for an object that runs
