@@ -707,8 +707,8 @@ static void leave_inner(struct producer *producer, int err, size_t bytes)
 }
 
 /*
- * Bytes of the first whole records of a ring that fit into `room`; 0: the first one does not; `room`: these are no
- * records. They do not wrap within their headers: rings are pages, records multiples of 8.
+ * Bytes of the first whole records of a ring that fit into `room`; 0: the first one does not, or is no record. They do
+ * not wrap within their headers: rings are pages, records multiples of 8.
  */
 static size_t whole_records(const struct span spans[2], size_t room)
 {
@@ -718,14 +718,11 @@ static size_t whole_records(const struct span spans[2], size_t room)
 		struct perf_event_header header;
 		const char *where = at < spans[0].len ? (const char *)spans[0].ptr + at
 						      : (const char *)spans[1].ptr + (at - spans[0].len);
-		if (at + sizeof(header) > room)
+		bool wraps = at < spans[0].len && spans[0].len - at < sizeof(header);
+		if (wraps || at + sizeof(header) > room)
 			break;
-		if (at < spans[0].len && spans[0].len - at < sizeof(header))
-			return room;
 		memcpy(&header, where, sizeof(header));
-		if (header.size < sizeof(header) || header.size % 8)
-			return room;
-		if (at + header.size > room)
+		if (header.size < sizeof(header) || header.size % 8 || at + header.size > room)
 			break;
 		at += header.size;
 	}
