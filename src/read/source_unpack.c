@@ -260,7 +260,7 @@ static void give_up_extent(struct source_unpack *unpack, const char *what)
 	note_gap(unpack, item, item->job->offset, what);
 }
 
-/* Nothing that follows can be trusted to be a record, up to the next extent. */
+/* Nothing from there on can be trusted to be a record, up to the next extent. */
 static bool go_on_behind(struct source_unpack *unpack, uint64_t offset)
 {
 	const struct source_ops *ops = unpack->under->ops;
@@ -411,7 +411,7 @@ static int take_compressed(struct source_unpack *unpack, const struct source_rec
 	} else if (!unpack->gathering) {
 		note_gap(unpack, NULL, record->view.offset,
 			 "compressed bytes without their beginning: what they held is missing");
-		go_on_behind(unpack, record->view.offset + 1); /* it may be too short, and bytes of a frame follow */
+		go_on_behind(unpack, record->view.offset); /* it may be too short, and bytes of a frame follow */
 		return 0;
 	}
 	err = append(last_item(unpack)->job, payload);
@@ -473,7 +473,7 @@ static bool hides_extent(const struct source_record *record)
 static void leave_hidden(struct source_unpack *unpack, uint64_t offset)
 {
 	note_gap(unpack, NULL, offset, "a compressed record is damaged: what it held is missing");
-	go_on_behind(unpack, offset + 1);
+	go_on_behind(unpack, offset);
 }
 
 /* Bytes of a damaged extent that are read as a header: the kernel's records are made of words, and no type is so high.
@@ -510,7 +510,7 @@ static void read_one(struct source_unpack *unpack)
 		leave_hidden(unpack, record.view.offset);
 		return;
 	}
-	if (is_no_record(unpack, record.view.header) && go_on_behind(unpack, record.view.offset + 1)) {
+	if (is_no_record(unpack, record.view.header) && go_on_behind(unpack, record.view.offset)) {
 		if (unpack->gathering)
 			give_up_extent(unpack, "a compressed extent is not whole: its records are missing");
 		note_gap(unpack, NULL, record.view.offset,
