@@ -355,7 +355,7 @@ static int64_t compress_job(struct batch_pool *pool, struct extent_packer *packe
 			      : -ENOTSUP;
 	} while (len == -ECANCELED);
 	job->plain = len < 0;
-	job->out_len = len < 0 ? job->batch.len : (size_t)len;
+	job->out_len = job->plain ? job->batch.len : (size_t)len;
 	return len;
 }
 
@@ -370,7 +370,7 @@ void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int6
 	totals->bytes_in += job->batch.len;
 	totals->bytes_out += job->out_len;
 	totals->nr_plain += job->plain;
-	totals->nr_failed += level && len < 0 && len != -ENOSPC;
+	totals->nr_failed += level && job->plain && len != -ENOSPC;
 	totals->nr_lowered += level < pool->level;
 }
 
