@@ -15,10 +15,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/diag.h"
 #include "compress/extent.h"
 #include "compress/stack_cut.h"
@@ -55,6 +57,20 @@ int munmap(void *at, size_t bytes)
 int sched_setscheduler(pid_t pid, int policy, const struct sched_param *param)
 {
 	system_calls.nr_realtime += !pid && policy == (SCHED_FIFO | SCHED_RESET_ON_FORK) && param->sched_priority == 1;
+	return 0;
+}
+
+static _Atomic uint64_t worker_ns; /* of the thread that was asked last */
+
+/* Each thread has used a microsecond more each time that it is asked. */
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	static _Thread_local uint64_t thread_ns;
+
+	if (clock != CLOCK_THREAD_CPUTIME_ID)
+		return (int)syscall(SYS_clock_gettime, clock, ret);
+	worker_ns = thread_ns += 1000;
+	*ret = (struct timespec){.tv_nsec = (long)thread_ns};
 	return 0;
 }
 
@@ -224,6 +240,10 @@ static void test_what_the_system_refuses(void **state)
 		}
 		assert_int_equal(system_calls.mapped_bytes, 0);
 	}
+	if (!zstd_available())
+		assert_int_equal(
+			batch_pool_new(&(struct batch_pool_params){.level = 1, .nr_pipelines = 1}, &pool, NULL),
+			-ENOTSUP);
 	batch_pool_stop(NULL);
 	batch_pool_free(NULL);
 }
@@ -476,6 +496,54 @@ static void test_compressing_is_overtaken(void **state)
 	}
 }
 
+/* The first stores are measured, and later each 16th, which stands for more; it is not more than what went by. */
+static void test_what_storing_costs(void **state)
+{
+	struct batch_pool *pool = new_pool(&(struct batch_pool_params){
+		.nr_pipelines = 1, .no_index = true, .extent_bytes = 64 << 10, .budget_bytes = MIB});
+	uint64_t sum = 0;
+
+	(void)state;
+	for (unsigned i = 0; i <= 48; i++) {
+		const uint64_t expected = i < 16 ? 4000 : i == 16 ? 5000 : i == 32 ? 50000 : i == 48 ? 64000 : 0;
+		struct store_clock clock = batch_pool_begin_store(pool);
+		for (unsigned us = 0; us < (i > 32 && i < 48 ? 6 : 3); us++)
+			clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		assert_int_equal(batch_pool_end_store(pool, clock), expected);
+		sum += expected;
+	}
+	assert_int_equal(pool->totals.write_cpu_ns, sum);
+	batch_pool_free(pool);
+}
+
+/* The time of a worker is that of compressing and that of writing, all of it once, however often it has waited. */
+static void test_the_time_of_a_worker(void **state)
+{
+	enum { NR = 40, PACK_NS = 1000 };
+	const struct batch_pool_params params = {.level = 1,
+						 .nr_workers = 1,
+						 .nr_pipelines = 1,
+						 .extent_bytes = 64 << 10,
+						 .budget_bytes = 14 * (64 << 10)};
+	struct finished finished = {.client.write_done = finish};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	struct batch_pool *pool = new_pool(&params);
+	sem_init(&finished.jobs, 0, 0);
+	while (batch_pool_take(pool, NULL))
+		;
+	leave_free(pool, 8);
+	for (unsigned i = 0; i < NR; i++)
+		assert_int_equal(compress(pool, &finished, 1), 1);
+	batch_pool_stop(pool);
+	assert_int_equal(pool->totals.pack_cpu_ns, NR * PACK_NS);
+	assert_int_equal(pool->totals.write_cpu_ns, worker_ns - NR * PACK_NS);
+	batch_pool_free(pool);
+	sem_destroy(&finished.jobs);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -486,6 +554,8 @@ int main(void)
 		cmocka_unit_test(test_sizes_of_extents),
 		cmocka_unit_test(test_pressure_that_is_not_wanted_any_more),
 		cmocka_unit_test(test_compressing_is_late),
+		cmocka_unit_test(test_what_storing_costs),
+		cmocka_unit_test(test_the_time_of_a_worker),
 		cmocka_unit_test(test_pieces_do_not_overlap),
 		cmocka_unit_test(test_what_is_done_when_it_runs_short),
 		cmocka_unit_test(test_totals),

@@ -707,18 +707,24 @@ static void test_plain_records_in_a_stretch(void **state)
 /* The frame of an extent as records of that type: perf writes the length of the data into each COMPRESSED2. */
 static void put_compressed2(struct buf *out, const struct buf *extents)
 {
+	enum { FIRST = 64 }; /* needs no padding */
+
 	for (size_t at = 0; at < extents->len;) {
 		struct perf_event_header header;
 		memcpy(&header, extents->data + at, sizeof(header));
 		if (header.type != RECORD_COMPRESSED) {
 			buf_put(out, extents->data + at, header.size);
-		} else {
-			uint64_t bytes = header.size - sizeof(header), padding = -bytes & 7;
+			at += header.size;
+			continue;
+		}
+		for (size_t done = sizeof(header), bytes; done < header.size; done += bytes) {
+			bytes = done + FIRST < header.size && done == sizeof(header) ? FIRST : header.size - done;
+			const size_t padding = -bytes & 7;
 			const struct perf_event_header packed = {.type = RECORD_COMPRESSED2,
 								 .size = (uint16_t)(16 + bytes + padding)};
 			buf_put(out, &packed, sizeof(packed));
 			buf_put_u64(out, bytes);
-			buf_put(out, extents->data + at + sizeof(header), bytes);
+			buf_put(out, extents->data + at + done, bytes);
 			buf_put(out, "\1\2\3\4\5\6\7", padding); /* is not data */
 		}
 		at += header.size;
@@ -814,12 +820,12 @@ static void test_how_far_it_reads_ahead(void **state)
 {
 	enum { NR = 200, RECORDS = 10 };
 	const size_t nr_threads = unpack_pool_useful_size();
-	const uint64_t most = nr_threads ? 2 * (nr_threads + 1) : 1;
+	const uint64_t both = 2 * (nr_threads + 1); /* an extent that each does, and one that waits for it */
 	AUTO_BUF struct buf bytes = {0};
 	struct extent_packer *packer;
 
 	(void)state;
-	if (!zstd_available() || most > NR / 2)
+	if (!zstd_available() || both > NR / 2)
 		skip();
 	assert_int_equal(extent_packer_new(&packer), 0);
 	for (uint64_t i = 0; i < NR; i++) {
@@ -831,15 +837,25 @@ static void test_how_far_it_reads_ahead(void **state)
 			put_record(&bytes, PERF_RECORD_COMM, RECORD_BYTES, NR);
 	}
 	extent_packer_free(packer);
-	for (unsigned ahead = 0; ahead < 2; ahead++) {
-		struct source *source;
-		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), ahead, &source), 0);
+	for (size_t way = 0; way < 5; way++) { /* not ahead, ahead, and ahead with threads of 1, 2, 3 sources */
+		const size_t nr_sharing = way > 1 ? way - 1 : 0;
+		const uint64_t most = nr_sharing ? 2 + both / nr_sharing : way ? both : 1;
+		const uint64_t expected = nr_threads ? most : 1;
+		struct source *source, *range = open_range(&bytes, bytes.len, SOURCE_COMPLETE);
+		struct unpack_pool *pool = NULL;
+		if (nr_sharing) {
+			assert_int_equal(unpack_pool_new(nr_threads, &pool), 0);
+			assert_int_equal(source_open_unpack_beside(range, pool, nr_sharing, &source), 0);
+		} else {
+			assert_int_equal(source_open_unpack(range, way, &source), 0);
+		}
 		for (size_t k = 0; k < RECORDS; k++)
 			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
-		assert_int_equal(source->nr_compressed[0], ahead ? most : 1);
+		assert_int_equal(source->nr_compressed[0], expected);
 		expect_record(source, PERF_RECORD_COMM, RECORD_BYTES, NR);
-		assert_int_equal(source->nr_compressed[0], ahead && nr_threads ? most + 1 : 1);
+		assert_int_equal(source->nr_compressed[0], way && nr_threads ? expected + 1 : 1);
 		source_close(source);
+		unpack_pool_free(pool);
 	}
 }
 
@@ -1085,23 +1101,36 @@ static void test_what_is_no_record_between_extents(void **state)
 	extent_packer_free(packer);
 }
 
-/* A COMPRESSED record that holds nothing is one that has lost it. */
+/* A compressed record that holds nothing, or less than it says, is one that has lost it. */
 static void test_empty_compressed_records(void **state)
 {
-	const struct perf_event_header empty = {.type = RECORD_COMPRESSED, .size = sizeof(empty)};
-	AUTO_BUF struct buf extents = {0}, bytes = {0};
-	struct source *source;
+	static const struct {
+		uint32_t type;
+		uint16_t bytes;
+		uint64_t data_bytes; /* that it says */
+	} damaged[] = {{RECORD_COMPRESSED, 8, 0},
+		       {RECORD_COMPRESSED2, 8, 0},
+		       {RECORD_COMPRESSED2, 16, 0},
+		       {RECORD_COMPRESSED2, 24, 9}};
+	AUTO_BUF struct buf extents = {0};
 
 	(void)state;
 	if (!zstd_available())
 		skip();
 	put_extents(&extents);
-	buf_put(&bytes, &empty, sizeof(empty));
-	buf_put(&bytes, extents.data, extents.len);
-	assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), false, &source), 0);
-	expect_gap(source, "offset 0: a compressed record is damaged: what it held is missing");
-	expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
-	source_close(source);
+	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+		const struct perf_event_header header = {.type = damaged[i].type, .size = damaged[i].bytes};
+		const uint64_t record[] = {0, damaged[i].data_bytes, 0};
+		AUTO_BUF struct buf bytes = {0};
+		struct source *source;
+		buf_put(&bytes, record, damaged[i].bytes);
+		memcpy(bytes.data, &header, sizeof(header));
+		buf_put(&bytes, extents.data, extents.len);
+		assert_int_equal(source_open_unpack(open_range(&bytes, bytes.len, SOURCE_COMPLETE), false, &source), 0);
+		expect_gap(source, "offset 0: a compressed record is damaged: what it held is missing");
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 0);
+		source_close(source);
+	}
 }
 
 /* A file of a data directory begins with an extent. Where its record has lost its header the next one is read. */
