@@ -879,6 +879,11 @@ static void test_what_came_early(void **state)
 	assert_int_equal(stream_put_early(&stream, 1, (struct span){early, 24}), 0);
 	assert_int_equal(seeing.bytes, sizeof(early));
 	assert_int_equal(stream.unmarked_bytes, 24);
+	for (size_t i = 0; i < 2; i++)
+		produce(&fakes[i], 0);
+	seeing.at = stream.counters.bytes;
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), 32);
+	assert_int_equal(seeing.bytes, sizeof(early) + 16);
 	/* The next output begins with nothing that has no mark. */
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &next), 0);
 	assert_int_equal(stream_drain(&stream), 0);
@@ -886,7 +891,7 @@ static void test_what_came_early(void **state)
 	stream.unmarked_bytes = 1;
 	struct writer *before = stream_exchange(&stream, next);
 	assert_int_equal(stream.unmarked_bytes, 0);
-	assert_int_equal(seeing.cut_at, sizeof(early) + RING_BYTES + 24);
+	assert_int_equal(seeing.cut_at, sizeof(early) + RING_BYTES + 24 + 32);
 	assert_ptr_equal(stream.writer, next);
 	assert_int_equal(writer_close(before, NULL), 0);
 	assert_int_equal(writer_close(next, NULL), 0);
