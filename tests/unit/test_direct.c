@@ -42,6 +42,7 @@ static struct {
 	bool refuse;           /* -EINVAL of direct writes, as of file systems that find out late */
 	unsigned nr_not_ready; /* so many of the next writes fail with that: */
 	int not_ready;         /* 0: they write nothing, which is no error of theirs */
+	size_t most_bytes;     /* that are written at once; 0: all */
 	bool no_memory;        /* to map */
 } disk;
 
@@ -101,11 +102,17 @@ ssize_t pwritev(int fd, const struct iovec *iov, int nr, off_t at)
 	const int flags = fcntl(fd, F_GETFL); /* EBADF where there is no such file */
 	bool direct = flags & O_DIRECT;
 	size_t len = 0;
+	struct iovec part[2];
 
 	if (flags < 0)
 		return -1;
-	for (int i = 0; i < nr; i++)
-		len += iov[i].iov_len;
+	assert_in_range(nr, 1, 2);
+	for (int i = 0; i < nr; i++) {
+		part[i] = iov[i];
+		if (disk.most_bytes && part[i].iov_len > disk.most_bytes - len)
+			part[i].iov_len = disk.most_bytes - len;
+		len += part[i].iov_len;
+	}
 	if (direct && disk.refuse) {
 		errno = EINVAL;
 		return -1;
@@ -123,7 +130,7 @@ ssize_t pwritev(int fd, const struct iovec *iov, int nr, off_t at)
 		pass(disk.direct_ns, disk.direct_wait_ns);
 	else if (len >= LARGE)
 		pass(disk.cached_ns, 0);
-	return syscall(SYS_pwritev, fd, iov, nr, at, 0);
+	return syscall(SYS_pwritev, fd, part, nr, at, 0);
 }
 
 struct scene {
@@ -290,6 +297,26 @@ static void the_first_page_is_shared(void **state)
 	assert_int_equal(writer_close(scene.writer, NULL), -ENOSPC);
 	close(scene.fd);
 	munmap(scene.memory, LARGER + 2 * PAGE);
+}
+
+/* Where a write takes a part of what it is given the rest follows. */
+static void writes_take_a_part(void **state)
+{
+	static const struct {
+		const struct writer_ops *ops;
+		size_t most_bytes;
+	} cases[] = {{&writer_direct, PAGE}, {&writer_direct, 3 * PAGE}, {&writer_auto, 1000}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct scene scene;
+		open_scene(&scene, cases[i].ops, 1000);
+		disk.most_bytes = cases[i].most_bytes;
+		give(&scene, 64 * PAGE, true);
+		give(&scene, 24, true);
+		give(&scene, 64 * PAGE, false);
+		close_scene(&scene);
+	}
 }
 
 /* A direct write that fails, or writes nothing, is told, whether what was queued had to be copied or not, and is not
@@ -610,6 +637,7 @@ int main(void)
 		cmocka_unit_test(pieces_of_all_sizes),
 		cmocka_unit_test(what_is_old_is_committed),
 		cmocka_unit_test(the_first_page_is_shared),
+		cmocka_unit_test(writes_take_a_part),
 		cmocka_unit_test(a_direct_write_fails),
 		cmocka_unit_test(the_end_fails),
 		cmocka_unit_test(refused_late),
