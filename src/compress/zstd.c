@@ -255,10 +255,14 @@ static const struct tuning *tuning_of(const struct zstd_pack_params *params)
 static bool tune(struct zstd_packer *packer, const struct tuning *tuning, int level)
 {
 	set_chains(packer, tuning->chains);
-	return set(packer, ZSTD_c_compressionLevel, level) && set(packer, ZSTD_c_strategy, tuning->strategy) &&
-	       set(packer, ZSTD_c_hashLog, tuning->hash_log) && set(packer, ZSTD_c_chainLog, tuning->chain_log) &&
-	       set(packer, ZSTD_c_searchLog, tuning->search_log) && set(packer, ZSTD_c_minMatch, tuning->min_match) &&
-	       set(packer, ZSTD_c_targetLength, tuning->target_length);
+	bool taken = set(packer, ZSTD_c_compressionLevel, level);
+	taken &= set(packer, ZSTD_c_strategy, tuning->strategy);
+	taken &= set(packer, ZSTD_c_hashLog, tuning->hash_log);
+	taken &= set(packer, ZSTD_c_chainLog, tuning->chain_log);
+	taken &= set(packer, ZSTD_c_searchLog, tuning->search_log);
+	taken &= set(packer, ZSTD_c_minMatch, tuning->min_match);
+	taken &= set(packer, ZSTD_c_targetLength, tuning->target_length);
+	return taken;
 }
 
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,

@@ -218,6 +218,7 @@ static void check_read(const struct perf_event_attr *attr, const struct sample *
 	assert_true(sample_read_next(&read, &v));
 	assert_int_equal(v.value, value(PERF_SAMPLE_READ, 4));
 	assert_int_equal(v.id, value(PERF_SAMPLE_READ, 5));
+	assert_int_equal(read.nr, 0);
 	assert_false(sample_read_next(&read, &v));
 }
 
@@ -495,6 +496,7 @@ static void test_trailers(void **state)
 		assert_int_equal(sample_id_decode(&attr, record, &sample), 0);
 		/* What only samples have stays away; check_word_fields() expects the rest as in a sample. */
 		attr.sample_type &= ~(uint64_t)(PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN);
+		assert_true(sample.present == attr.sample_type);
 		uint64_t id = set & 1u << 5   ? value(PERF_SAMPLE_IDENTIFIER, 0)
 			      : set & 1u << 2 ? value(PERF_SAMPLE_ID, 0)
 					      : 0;

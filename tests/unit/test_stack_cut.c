@@ -233,6 +233,10 @@ static void expect_shorter(uint64_t most)
 	assert_int_equal(extent_stats_new(events, 2, &stats), 0);
 	assert_int_equal(stack_cutter_new(events + 1, 1, stats, &cutter), 0);
 	assert_null(cutter);
+	const struct event_desc swapped[] = {events[1], events[0]};
+	assert_int_equal(stack_cutter_new(swapped, 2, stats, &cutter), 0);
+	assert_non_null(cutter);
+	stack_cutter_free(cutter);
 	assert_int_equal(stack_cutter_new(events, 2, stats, &cutter), 0);
 	for (uint64_t time = 1; time <= NR_RECORDS; time++) {
 		struct buf record = {0}, cut = {0};
