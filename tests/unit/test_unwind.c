@@ -420,6 +420,13 @@ static void test_rare_rules(void **state)
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + PLT + 10, BASE + OUTERMOST));
 	unwind_at(process, PLT + 27, 16);
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + PLT + 27, BASE + OUTERMOST + 1));
+	/* What it leaves alone its caller finds again. */
+	process->regs[BP] = STACK + 32;
+	words[0] = BASE + WITH_FRAME + 8;
+	words[4] = 0;
+	words[5] = BASE + OUTERMOST + 4;
+	unwind_at(process, PLT + 10, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + PLT + 10, BASE + WITH_FRAME + 7, BASE + OUTERMOST + 3));
 }
 
 /* Registers whose values are computed; one that cannot be is lost, and the chain goes on. */
@@ -988,6 +995,11 @@ static void test_caller_of_a_leaf(void **state)
 	assert_false(unwind_leaf_caller(process->cache, &process->space, &regs, BASE - 4, &caller));
 	assert_false(unwind_leaf_caller(process->cache, &process->space, &none, BASE + ARM_LEAF + 4, &caller));
 	assert_false(unwind_leaf_caller(process->cache, &process->space, &of_32_bits, BASE + ARM_LEAF + 4, &caller));
+	/* Or whose tables are not built yet. */
+	struct process *early = new_process("aarch64", 0);
+	assert_false(unwind_leaf_caller(early->cache, &early->space, &regs, BASE + ARM_LEAF + 4, &caller));
+	void *ending = early;
+	end(&ending);
 	assert_int_equal(caller, BASE + ARM_CALLER + 7);
 }
 
