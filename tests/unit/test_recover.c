@@ -288,6 +288,14 @@ static void test_what_cannot_be_recovered_says_why(void **state)
 		store(path, file.data, file.len);
 		expect(path, -EBADMSG, "events cannot be read");
 	}
+	/* Good ones, but behind the records. */
+	AUTO_BUF struct buf behind = {0};
+	header.attrs = (struct file_section){file.len, attrs.size};
+	memcpy(file.data, &header, sizeof(header));
+	buf_put(&behind, file.data, file.len);
+	buf_put(&behind, file.data + attrs.offset, attrs.size);
+	store(path, behind.data, behind.len);
+	expect(path, -EBADMSG, "events cannot be read");
 	header.attrs = attrs;
 	header.data.offset = sizeof(header) - 1;
 	memcpy(file.data, &header, sizeof(header));
