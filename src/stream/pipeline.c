@@ -753,7 +753,7 @@ static void copy_records(struct batch *batch, struct stack_cutter *cutter, unsig
 		struct perf_event_header header = {0};
 		uint8_t *to = batch->records + batch->len;
 		size_t bytes = len; /* of this record; or all, if none is to be cut, or if these are no records */
-		if (cutter && len >= sizeof(header)) {
+		if (cutter && from->len >= sizeof(header)) {
 			memcpy(&header, from->ptr, sizeof(header));
 			bytes = header.size < sizeof(header) || header.size > len ? len : header.size;
 		}

@@ -1976,14 +1976,23 @@ static void test_long_bytes_on_a_full_disk(void **state)
 /* What is no records is stored as it came, too, however long it is. */
 static void test_bytes_that_are_no_records(void **state)
 {
-	enum { BYTES = 5 * EXTENT_BYTES + 123 };
+	enum { BYTES = 5 * EXTENT_BYTES + 123, NR = 3 * 3 /* sizes, and places */ };
 	static const uint16_t sizes[] = {0, 7, 12};
+	uint64_t id = 1;
+	const struct event_desc event = {
+		.attr = {.size = sizeof(event.attr), .sample_type = PERF_SAMPLE_STACK_USER, .sample_stack_user = 8192},
+		.ids = &id,
+		.nr_ids = 1};
 	uint8_t *bytes = malloc(BYTES);
 
 	(void)state;
-	for (size_t i = 0; i < 3 * sizeof(sizes) / sizeof(sizes[0]); i++) {
-		const struct batch_pool_params params = {
-			.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES};
+	for (size_t way = 0; way < 2 * NR; way++) { /* also where stacks are cut, for which records are looked at */
+		const size_t i = way % NR;
+		const struct batch_pool_params params = {.nr_pipelines = 1,
+							 .no_index = true,
+							 .extent_bytes = EXTENT_BYTES,
+							 .events = &event,
+							 .nr_events = way / NR};
 		const struct perf_event_header record = {.type = PERF_RECORD_SAMPLE, .size = 16},
 					       header = {.size = sizes[i / 3]};
 		const size_t before = i % 3 == 2 ? record.size : 0; /* a whole record stands in front of them */
