@@ -123,8 +123,9 @@ static int write_pages(struct direct *direct, enum way way, size_t lead_bytes, s
 			err = errno == EAGAIN ? -EIO : -errno;
 		}
 	}
-	if (at > writer->offset + writer->stored)
-		writer->stored = at - writer->offset;
+	uint64_t end = at - writer->offset;
+	if (end > writer->stored)
+		writer->stored = end;
 	return err;
 }
 
