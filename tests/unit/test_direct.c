@@ -64,13 +64,16 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offs
 		return MAP_FAILED;
 	}
 	disk.mapped_bytes += bytes;
-	return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+	/* What is behind it cannot be used. */
+	long memory = syscall(SYS_mmap, at, bytes + PAGE, PROT_NONE, flags, fd, offset);
+	syscall(SYS_mprotect, memory, bytes, protection);
+	return (void *)memory;
 }
 
 int munmap(void *at, size_t bytes)
 {
 	disk.mapped_bytes -= bytes;
-	return (int)syscall(SYS_munmap, at, bytes);
+	return (int)syscall(SYS_munmap, at, bytes + PAGE);
 }
 
 int fallocate(int fd, int mode, off_t at, off_t len)
@@ -215,8 +218,8 @@ static void close_scene(struct scene *scene)
 /* Pieces of all sizes, aligned and not, at each place of a page: each byte stands where it should. */
 static void pieces_of_all_sizes(void **state)
 {
-	static const size_t sizes[] = {8, 100,   PAGE - 8, PAGE, PAGE + 8,  3 * PAGE + 16, 1,
-				       7, 65536, LARGE,    24,   LARGE - 8, LARGER};
+	static const size_t sizes[] = {8,  100,       PAGE - 8, PAGE, PAGE + 8, 3 * PAGE + 16, 1, 7, 65536, LARGE,
+				       24, LARGE - 8, LARGER,   9,    10,       1 << 20};
 	static const uint64_t offsets[] = {0, 8, 1000, PAGE - 8};
 
 	(void)state;
