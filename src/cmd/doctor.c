@@ -406,17 +406,37 @@ static const struct option doctor_table[] = {
 
 static const char *const state_words[] = {[DOCTOR_YES] = "yes", [DOCTOR_NO] = "no", [DOCTOR_NOTE] = "note"};
 
+/* Of "event NAME: WHY", what is behind the name; it may be the same for many events. */
+static const char *why(const struct finding *finding)
+{
+	static const char event[] = "event ";
+	const char *colon = strstr(finding->text, ": ");
+
+	return colon && strncmp(finding->text, event, strlen(event)) == 0 ? colon + 2 : finding->text;
+}
+
+/* The first finding with the same text; NULL: that is this one, or it is short. */
+static const struct finding *said_before(const struct doctor *doctor, const struct finding *finding)
+{
+	enum { SHORT = 60 };
+	const struct finding *first = doctor->findings;
+
+	while (strcmp(why(first), why(finding)) != 0)
+		first++;
+	return first == finding || strlen(why(first)) <= SHORT ? NULL : first;
+}
+
 static void print_text(const struct doctor *doctor)
 {
 	const char *group = NULL;
 
 	for (size_t i = 0; i < doctor->nr; i++) {
-		const struct finding *finding = &doctor->findings[i];
+		const struct finding *finding = &doctor->findings[i], *first = said_before(doctor, finding);
 		if (finding->group != group)
 			printf("%s%s\n", group ? "\n" : "", finding->group);
 		group = finding->group;
-		printf("  %-4s  %-*s%s\n", state_words[finding->state], *finding->text ? 38 : 0, finding->name,
-		       finding->text);
+		printf("  %-4s  %-*s%s%s\n", state_words[finding->state], *finding->text ? 38 : 0, finding->name,
+		       first ? "as for: " : "", first ? first->name : finding->text);
 	}
 }
 

@@ -71,6 +71,8 @@ def test_a_seccomp_filter_is_named(findings, run, program, programs):
         assert 'a seccomp filter refuses perf_event_open(2): ' in found[name]['text']
         assert '--security-opt seccomp=' in found[name]['text'] and 'sysctl' not in found[name]['text'], found[name]
     assert 'refuses' not in findings['seccomp']['text']
+    shown = without_perf_event_open('doctor', status=1).out
+    assert shown.count(found['uprobes']['text']) == 1 and shown.count('  as for: own processes, user space\n') > 5
     refused = without_perf_event_open('record', '-o', '/dev/null', '-e', 'cpu-clock', '--', 'true', status=255)
     assert 'event cpu-clock: a seccomp filter refuses perf_event_open(2): ' in refused.err
 
