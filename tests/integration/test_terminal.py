@@ -234,7 +234,7 @@ def many(need_root, need_tracefs, millrace, programs, tmp_path_factory):
 @pytest.mark.skipif(not os.path.exists(FAKETIME), reason='needs faketime')
 @pytest.mark.parametrize('words, what', LONG, ids=[words for words, _ in LONG])
 def test_progress_of_each_command(many, tmp_path, words, what):
-    """On a clock that goes two thousand times as fast all work is long. In a pipe nothing of it is seen."""
+    """On a clock that goes ten thousand times as fast all work is long. In a pipe nothing of it is seen."""
     if sanitized():
         pytest.skip('sanitizers cannot be loaded behind the library that makes the clock fast')
     files = {**many, 'out': tmp_path / 'out', 'cut': tmp_path / 'cut'}
@@ -247,7 +247,7 @@ def test_progress_of_each_command(many, tmp_path, words, what):
         is_terminal = err == slave
         run = subprocess.Popen([MILLRACE, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=err, start_new_session=True,
-                               env={**os.environ, 'LD_PRELOAD': FAKETIME, 'FAKETIME': '+0 x2000'},
+                               env={**os.environ, 'LD_PRELOAD': FAKETIME, 'FAKETIME': '+0 x10000'},
                                preexec_fn=lambda: is_terminal and fcntl.ioctl(2, termios.TIOCSCTTY, 0))
         if is_terminal:
             os.close(slave)
