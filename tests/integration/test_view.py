@@ -794,11 +794,12 @@ def test_very_small_terminal(place):
         text = screen.wait('Children')
         assert len(re.findall(r'^\+ +[\d.]+% ', text, re.M)) == 2, text
         for _ in range(20):
-            screen.keys('Right')
-            assert '%' in screen.text().splitlines()[2], 'the share stays'
-            if re.search(r'\[\.\] [a-z_]', screen.text()):
+            if re.search(r'\[\.\] [a-z_]', text):
                 break
-        screen.wait(lambda text: re.search(r'\[\.\] [a-z_]', text), 'the functions')
+            screen.keys('Right')
+            text = screen.wait(lambda now, before=text: now != before, 'the next column')
+            assert '%' in text.splitlines()[2], 'the share stays'
+        assert re.search(r'\[\.\] [a-z_]', text), 'the functions'
         screen.press('m', 'Annotate')
         for _ in range(3):
             screen.keys('Down')
