@@ -225,3 +225,29 @@ def test_lines_of_bpf_programs_that_are_unloaded_while_recording(millrace, progr
                           [42, 142, 242]):
         assert max(lines, key=lines.get) == f'bpf_hot.bpf.c:{hot}', rows
         assert {int(line.split(':')[1]) for line in lines} <= {hot - 1, hot, hot + 1}, rows
+
+
+def test_file_without_build_id(run, millrace, program, built, tmp_path):
+    """Nothing shows that the file of that name on another machine is the one that was recorded."""
+    app, data = tmp_path / 'app', tmp_path / 'data'
+
+    def build(hot):
+        (tmp_path / 'app.c').write_text(HOT.replace('hot_function', hot))
+        subprocess.run('gcc -O1 -g -Wl,--build-id=none -o app.new app.c'.split(), cwd=tmp_path, check=True)
+        (tmp_path / 'app.new').rename(app)
+
+    def names(*options):
+        """On a machine of another name: of the functions of the program, and what is said."""
+        done = run(['unshare', '--uts', 'sh', '-c', 'hostname another && exec "$@"', 'sh', program, 'report',
+                    '-i', data, '--no-children', '-s', 'dso,sym', *options])
+        return set(re.findall(r'app +\[\.\] (\w+)', done.out)), done.err
+
+    build('hot_function')
+    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '--call-graph', 'dwarf,2048', '-o', data, '--', app)
+    found, said = names()
+    assert 'hot_function' in found and not said, 'a machine that was renamed: the inode is the same'
+    build('cold_function')
+    found, said = names()
+    assert found and all(re.fullmatch('0x[0-9a-f]+', name) for name in found)
+    assert 'app was recorded on another machine, without a build-id, and may be another file here: ' in said
+    assert 'cold_function' in names('--symfs=/.')[0], 'the user says that it is the same'

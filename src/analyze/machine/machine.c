@@ -138,15 +138,14 @@ static char *find_bundle(struct session *session)
 	return NULL;
 }
 
-static bool is_this_machine(const struct session *session)
+/* The name of the machine that recorded. NULL: the recording does not say. */
+static const char *recorded_host(const struct session *session)
 {
-	struct utsname here;
 	struct span payload;
 	const char *name;
 
-	if (!session_feature(session, FEATURE_HOSTNAME, &payload) || uname(&here))
-		return false;
-	return feature_decode_string(payload, &name) == 0 && strcmp(name, here.nodename) == 0;
+	return session_feature(session, FEATURE_HOSTNAME, &payload) && !feature_decode_string(payload, &name) ? name
+													      : NULL;
 }
 
 /* What distinguishes the files of this machine from those that were mapped. */
@@ -154,14 +153,17 @@ static void learn_origin(struct dso_table *dsos, const struct session *session)
 {
 	const struct session_info *info = session_info(session);
 	int64_t booted_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME));
+	const char *host = recorded_host(session);
 	struct feature_sample_time times = {0};
+	struct utsname here;
 	struct span payload;
 
 	session_feature(session, FEATURE_MAPPED_FILES, &dsos->file_ids);
 	session_feature(session, FEATURE_PERF_MAPS, &dsos->perf_maps);
 	if (session_feature(session, FEATURE_SAMPLE_TIME, &payload))
 		feature_decode_sample_time(payload, &times);
-	dsos->of_this_machine = is_this_machine(session);
+	dsos->of_this_machine = host && !uname(&here) && strcmp(host, here.nodename) == 0;
+	dsos->of_another_machine = host && !dsos->of_this_machine;
 	dsos->of_this_boot = info->mtime_ns > booted_ns;
 	dsos->times = (struct mapping_times){info->pipe ? 0 : info->mtime_ns, times.first_ns, times.last_ns};
 }

@@ -224,6 +224,13 @@ char *dso_doubt_text(const struct dso *dso)
 			"not named",
 			dso->name);
 		break;
+	case DSO_ELSEWHERE:
+		len = asprintf(
+			&text,
+			"%s was recorded on another machine, without a build-id, and may be another file here: its "
+			"functions are not named; link it with --build-id, or use --symfs=/. if it is the same",
+			dso->name);
+		break;
 	case DSO_FOREIGN_MAP:
 		len = asprintf(&text,
 			       "%s is not read: it has to be a regular file of root or of the user who reads, of at "
@@ -596,6 +603,18 @@ static bool has_own_files(const struct dso *dso, const char *symfs)
 	return !symfs[0] && dso->table->of_this_machine;
 }
 
+static bool was_written(const struct dso *dso, const struct named_file *file)
+{
+	return dso->mapped_ns != UINT64_MAX && file_written_after(&file->status, &dso->table->times, dso->mapped_ns);
+}
+
+/* What shows that the file here is the one that was recorded elsewhere: the name of the machine has changed since. */
+static bool is_same_inode(const struct dso *dso, const struct named_file *file)
+{
+	return dso->id.file.inode && file_id_is(&dso->id.file, file->fd, &file->status, true) &&
+	       !was_written(dso, file);
+}
+
 /* Other errors say that there is no such file, or what is wrong with it. */
 static bool is_refusal(int err)
 {
@@ -616,7 +635,7 @@ static void named_file_open(struct dso *dso, const char *symfs, struct named_fil
 	ret->fd = source.fd;
 	source.fd = -1;
 	elf_source_close(&source);
-	if (has_own_files(dso, symfs) && fstat(ret->fd, &ret->status) == 0)
+	if (fstat(ret->fd, &ret->status) == 0 && has_own_files(dso, symfs))
 		ret->is_mapped = file_id_is(&dso->id.file, ret->fd, &ret->status, !dso->table->of_this_boot);
 }
 
@@ -686,9 +705,10 @@ static void decide_identity(struct dso *dso, const char *symfs)
 			dso->doubt = (struct dso_doubt){.why = DSO_OTHER_BUILD, .found = file.build_id};
 	} else if (!file.is_mapped || is_of_another(dso, &file)) {
 		dso->doubt = (struct dso_doubt){.why = DSO_OTHER_FILE, .found_inode = file.status.st_ino};
-	} else if (has_own_files(dso, symfs) && dso->mapped_ns != UINT64_MAX &&
-		   file_written_after(&file.status, &dso->table->times, dso->mapped_ns)) {
+	} else if (has_own_files(dso, symfs) && was_written(dso, &file)) {
 		dso->doubt = (struct dso_doubt){.why = DSO_WRITTEN};
+	} else if (dso->table->of_another_machine && !symfs[0] && !is_same_inode(dso, &file)) {
+		dso->doubt = (struct dso_doubt){.why = DSO_ELSEWHERE};
 	} else {
 		dso->build_id = file.build_id;
 	}
