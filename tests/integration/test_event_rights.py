@@ -178,7 +178,7 @@ def test_root_is_given_everything_at_any_level(paranoid, program, run, tmp_path)
         err = run([program, 'record', '-o', tmp_path / 'data', '-a', '-e', 'cpu-clock', '--', 'true']).err
         # Beside it nothing but what the work of others on this machine gives rise to.
         assert len(re.findall('^millrace: captured', err, re.M)) == 1, err
-        expected = re.compile(r'millrace: (captured|copied|\d+ objects? (was|were) gone|  )|jit-')
+        expected = re.compile(r'millrace: (captured|copied|\d+ objects? (was|were) removed|  )|jit-')
         assert not [line for line in err.splitlines() if not expected.search(line)], err
 
 
