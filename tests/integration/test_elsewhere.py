@@ -251,3 +251,18 @@ def test_file_without_build_id(run, millrace, program, built, tmp_path):
     assert found and all(re.fullmatch('0x[0-9a-f]+', name) for name in found)
     assert 'app was recorded on another machine, without a build-id, and may be another file here: ' in said
     assert 'cold_function' in names('--symfs=/.')[0], 'the user says that it is the same'
+
+
+def test_vdso_without_build_id(run, millrace, program, tmp_path, need_root):
+    """That of this machine has the names of another kernel."""
+    (tmp_path / 'now.c').write_text('''#include <time.h>
+        int main(void) { struct timespec t; while (clock() < 100000)
+                for (int i = 0; i < 10000; i++) clock_gettime(CLOCK_MONOTONIC, &t); }''')
+    subprocess.run('gcc -O1 -o now now.c'.split(), cwd=tmp_path, check=True)
+    data = tmp_path / 'data'
+    report = [program, 'report', '-i', data, '-s', 'dso,sym']
+    for without, named in ([], True), (['-B'], False):
+        millrace('record', '-q', *without, '-e', 'cpu-clock:u', '-F', '999', '-o', data, '--', tmp_path / 'now')
+        assert '__vdso_clock_gettime' in run(report).out
+        shown = run(['unshare', '--uts', 'sh', '-c', 'hostname another && exec "$@"', 'sh', *report]).out
+        assert ('__vdso_clock_gettime' in shown) == named and '[vdso]' in shown

@@ -423,7 +423,9 @@ static bool is_debug_file_of(const struct dso *dso, const char *symfs, const str
 static int place_open(const struct dso *dso, const char *symfs, enum file_place place, struct elf_source *ret)
 {
 	size_t len;
-	bool ours = dso->kind == DSO_VDSO && place == PLACE_ITSELF && !*symfs; /* --symfs: nothing of this machine */
+	/* Not with --symfs: nothing of this machine counts then. Not where nothing would show that it is another. */
+	bool ours = dso->kind == DSO_VDSO && place == PLACE_ITSELF && !*symfs &&
+		    (dso->build_id.len || !dso->table->of_another_machine);
 	void *image = ours ? vdso_image(&len) : NULL;
 
 	if (image)
