@@ -54,11 +54,15 @@ def chains(millrace, path, programs):
 
 
 def check_chains(found, least=30, said=''):
-    """A sample may be in the kernel, or in what deep_burn() calls; all callers are there, up to _start()."""
+    """
+    A sample may be in the kernel, or in what deep_burn() calls; all callers are there, up to _start(). But the kernel
+    copies no page of a stack that it is just moving (compaction): of those stacks the recorder must have said so.
+    """
     assert len(found) >= least
-    for names in found:
-        assert sum(name.startswith('deep_call') for name in names) == CALLS, (names, said)
-        assert names[-1].startswith('_start'), names
+    short = [names for names in found if not names[-1].startswith('_start') or
+             sum(name.startswith('deep_call') for name in names) != CALLS]
+    counts = re.findall(r'(\d+) of \d+ stacks (?:did not fit|had no stack)', said)
+    assert len(short) <= min(sum(map(int, counts)), len(found) // 20), (short, said)
 
 
 def until_used(process):
@@ -94,7 +98,7 @@ def test_modes(mode, millrace, perf, programs, tmp_path):
     done = millrace('record', *UNWIND, *MODES[mode], '-o', path, '--', programs / 'deep', '-m', '150', '-c', '1')
     assert 'lost 0' in done.err
     check_no_stack(path)
-    check_chains(chains(millrace, path, programs))
+    check_chains(chains(millrace, path, programs), said=done.err)
     if mode in ('file', 'compressed'):
         theirs = [sample for sample in perf('script', '-i', path).out.split('\n\n') if 'deep_burn' in sample]
         assert len(theirs) >= 30 and all(sample.count('deep_call+') == CALLS for sample in theirs)
