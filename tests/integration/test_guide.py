@@ -111,8 +111,8 @@ def run_agent(words, state, recorded):
 
 
 def has_samples(state):
-    """In what is written of the first piece. Its file comes before its first sample, on a busy machine long before; and a
-    snapshot, when CPUs are busy, may have samples while the piece has none yet."""
+    """In what is written of the first piece. Its file comes before its first sample, on a busy machine long before; and
+    a snapshot, when CPUs are busy, may have samples while the piece has none yet."""
     return any(subprocess.run([MILLRACE, 'script', '-F', 'time', '-i', path], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False).stdout
                for path in (state / 'record').rglob('*.data*') if path.is_file())
