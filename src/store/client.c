@@ -119,7 +119,7 @@ int client_post_again(struct client *client, const char *sql, const struct buf *
 	return send_again(client, sql, post_of(body), reterr);
 }
 
-int client_query(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr)
+int client_query(struct client *client, const char *sql, const struct http_receiver *receiver, struct diag *reterr)
 {
-	return send_again(client, sql, (struct http_post){.sink = sink}, reterr);
+	return send_again(client, sql, (struct http_post){.receiver = receiver}, reterr);
 }

@@ -23,8 +23,8 @@ int client_post(struct client *client, const char *sql, const char *query_id, co
 /* One that may be made more than once: tried again. -EIO: all tries failed. */
 int client_post_again(struct client *client, const char *sql, const struct buf *body, struct diag *reterr);
 
-/* A question, tried again until the first byte of its answer, all of which goes to the sink. As client_post_again(). */
-int client_query(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr);
+/* A question, tried again until the first byte of its answer; the receiver gets all of it. As client_post_again(). */
+int client_query(struct client *client, const char *sql, const struct http_receiver *receiver, struct diag *reterr);
 
 /* 'text', with quotes and backslashes escaped, on the heap. NULL: out of memory. */
 char *client_literal(const char *text);

@@ -68,10 +68,10 @@ struct http {
 	CURL *curl;
 	/* of the post that is made */
 	struct buf *answer;
-	const struct http_sink *sink;
+	const struct http_receiver *receiver;
 	struct diag *reterr;
-	bool has_given; /* bytes to the sink */
-	int sink_err;
+	bool has_given; /* bytes to the receiver */
+	int receiver_err;
 	char user[256], password[256];
 	char why[CURL_ERROR_SIZE];
 };
@@ -123,10 +123,10 @@ static size_t take_answer(char *bytes, size_t size, size_t nr, void *ctx)
 	long status = 0;
 
 	library.easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
-	if (http->sink && is_success(status)) {
+	if (http->receiver && is_success(status)) {
 		http->has_given = true;
-		http->sink_err = http->sink->take(http->sink->ctx, (struct span){bytes, len}, http->reterr);
-		return http->sink_err ? CURL_WRITEFUNC_ERROR : len;
+		http->receiver_err = http->receiver->take(http->receiver->ctx, (struct span){bytes, len}, http->reterr);
+		return http->receiver_err ? CURL_WRITEFUNC_ERROR : len;
 	}
 	buf_put(http->answer, bytes, len < room ? len : room);
 	return len;
@@ -263,10 +263,10 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
 	http->answer = answer;
-	http->sink = post->sink;
+	http->receiver = post->receiver;
 	http->reterr = reterr;
 	http->has_given = false;
-	http->sink_err = 0;
+	http->receiver_err = 0;
 	answer->len = 0;
 	*http->why = '\0';
 	struct curl_slist *headers = headers_of(post);
@@ -281,8 +281,8 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 	bool was_idle = clock_ns(CLOCK_MONOTONIC) - since_ns >= http->options.idle_s * NS_PER_S;
 	library.easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
 	library.slist_free_all(headers);
-	if (http->sink_err)
-		return http->sink_err;
+	if (http->receiver_err)
+		return http->receiver_err;
 	if (code != CURLE_OK)
 		return diag_set(reterr,
 				http->has_given || (code == CURLE_OPERATION_TIMEDOUT && was_idle) ? -EIO

@@ -30,21 +30,21 @@ void http_close(struct http *http); /* NULL is fine */
 char *http_escape(struct http *http, const char *text);
 
 /* Gets the bytes of an answer as they come. 0, or -errno and why, which ends the request. */
-struct http_sink {
+struct http_receiver {
 	int (*take)(void *ctx, struct span bytes, struct diag *reterr);
 	void *ctx;
 };
 
 /*
  * POST of the body (gzip when `gzip`) to the url with "?query" behind it, once. The first 64 KiB of the answer replace
- * what is in `answer`; with a sink, it gets a successful answer instead. 0; -EAGAIN: worth another try, and nothing
- * went to the sink; -EINVAL: the server refuses the content; other -errno. With the reason.
+ * what is in `answer`; with a receiver, it gets a successful answer instead. 0; -EAGAIN: worth another try, and nothing
+ * went to the receiver; -EINVAL: the server refuses the content; other -errno. With the reason.
  */
 struct http_post {
 	const char *query, *type; /* type: of the content; either may be NULL */
 	struct span body;
 	bool gzip;
-	const struct http_sink *sink; /* or NULL */
+	const struct http_receiver *receiver; /* or NULL */
 };
 int http_post(struct http *http, const struct http_post *post, struct buf *answer, struct diag *reterr);
 

@@ -155,14 +155,14 @@ static int take_bytes(void *ctx, struct span bytes, struct diag *reterr)
 static int query(struct reading *reading, struct buf *sql, int (*take_line)(struct reading *, char *, struct diag *),
 		 struct diag *reterr)
 {
-	const struct http_sink sink = {.take = take_bytes, .ctx = reading};
+	const struct http_receiver receiver = {.take = take_bytes, .ctx = reading};
 
 	reading->take_line = take_line;
 	reading->line.len = 0;
 	reading->nr_bad_lines = 0;
 	buf_put_text(sql, " FORMAT TabSeparated");
 	int err = sql->failed ? diag_set(reterr, -ENOMEM, "out of memory")
-			      : client_query(&reading->client, buf_text(sql), &sink, reterr);
+			      : client_query(&reading->client, buf_text(sql), &receiver, reterr);
 	if (!err && reading->line.len) { /* without a newline it is no whole one */
 		reading->nr_bad_lines++;
 		err = end_line(reading, reterr);

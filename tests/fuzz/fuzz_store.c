@@ -33,7 +33,7 @@ void client_close(struct client *client)
 }
 
 /* In pieces, whose sizes are of the bytes, too. */
-int client_query(struct client *client, const char *sql, const struct http_sink *sink, struct diag *reterr)
+int client_query(struct client *client, const char *sql, const struct http_receiver *receiver, struct diag *reterr)
 {
 	const uint8_t *bytes = rest.ptr, *end = rest.len ? memchr(bytes, BETWEEN, rest.len) : NULL;
 	size_t len = end ? (size_t)(end - bytes) : rest.len;
@@ -46,7 +46,7 @@ int client_query(struct client *client, const char *sql, const struct http_sink 
 	for (size_t at = 0; at < len && !err;) {
 		size_t piece = 1 + bytes[at] % 16;
 		piece = piece < len - at ? piece : len - at;
-		err = sink->take(sink->ctx, (struct span){bytes + at, piece}, reterr);
+		err = receiver->take(receiver->ctx, (struct span){bytes + at, piece}, reterr);
 		at += piece;
 	}
 	return err;
