@@ -406,7 +406,7 @@ static const struct option doctor_table[] = {
 
 static const char *const state_words[] = {[DOCTOR_YES] = "yes", [DOCTOR_NO] = "no", [DOCTOR_NOTE] = "note"};
 
-/* Of "event NAME: WHY", what is behind the name; it may be the same for many events. */
+/* The reason: WHY of "event NAME: WHY", which may be the same for many events; of others the whole text. */
 static const char *why(const struct finding *finding)
 {
 	static const char event[] = "event ";
@@ -415,8 +415,8 @@ static const char *why(const struct finding *finding)
 	return colon && strncmp(finding->text, event, strlen(event)) == 0 ? colon + 2 : finding->text;
 }
 
-/* The first finding with the same text; NULL: that is this one, or it is short. */
-static const struct finding *said_before(const struct doctor *doctor, const struct finding *finding)
+/* The first finding with the same reason; NULL: that is this finding, or the reason is short. */
+static const struct finding *first_alike(const struct doctor *doctor, const struct finding *finding)
 {
 	enum { SHORT = 60 };
 	const struct finding *first = doctor->findings;
@@ -431,7 +431,7 @@ static void print_text(const struct doctor *doctor)
 	const char *group = NULL;
 
 	for (size_t i = 0; i < doctor->nr; i++) {
-		const struct finding *finding = &doctor->findings[i], *first = said_before(doctor, finding);
+		const struct finding *finding = &doctor->findings[i], *first = first_alike(doctor, finding);
 		if (finding->group != group)
 			printf("%s%s\n", group ? "\n" : "", finding->group);
 		group = finding->group;

@@ -220,8 +220,8 @@ static void put_remedy(const struct machine *machine, const struct unnamed *unna
 
 	if (!dso) {
 		if (unnamed->level == 'k')
-			buf_put_text(out, "in the kernel, of which the recording has no map: record as root, "
-					  "in a container with CAP_SYSLOG");
+			buf_put_text(out, "in the kernel, of which the recording has no map: record as root; "
+					  "in a container this needs CAP_SYSLOG, too");
 		return;
 	}
 	switch (dso->kind) {
