@@ -96,8 +96,8 @@ static void note_error(struct pipeline *pipeline, int err)
 	pthread_cond_broadcast(&pipeline->pool->room);
 }
 
-/* In pieces that fit into the blocks of a writer. An error stays in the writer. */
-static void queue_pieces(struct writer *inner, struct span span)
+/* Each chunk fits into a block of the writer. An error stays in the writer. */
+static void queue_chunks(struct writer *inner, struct span span)
 {
 	for (size_t at = 0, part; at < span.len; at += part) {
 		part = span.len - at < PIPELINE_WRITE_BYTES ? span.len - at : PIPELINE_WRITE_BYTES;
@@ -113,15 +113,15 @@ static int write_job(struct pipeline *pipeline, const struct batch_job *job)
 
 	memcpy(job->batch.records + job->out_len, job->tail, job->batch.tail_len); /* there is room behind each batch */
 	if (inner->ops->stages)
-		queue_pieces(inner, all);
+		queue_chunks(inner, all);
 	else if (all.len)
 		writer_queue_wait(inner, &all, 1);
 	return writer_complete(inner, WRITER_NOW); /* or the error of what was queued */
 }
 
 /*
- * Without an index: where the extent ends that is written now. Without memory for that the output is known to be whole
- * later.
+ * Without an index: notes where the extent ends that is written now. When there is no memory for that, `stored` reaches
+ * this end only together with the next one.
  */
 static void note_end(struct pipeline *pipeline)
 {
@@ -1097,7 +1097,7 @@ int pipeline_write_retained(struct writer *writer)
 	int err = pipeline->err;
 
 	while (!err && (extent = retained_take(&pipeline->hold))) {
-		queue_pieces(pipeline->inner, (struct span){extent->bytes, extent->out_len + extent->tail_len});
+		queue_chunks(pipeline->inner, (struct span){extent->bytes, extent->out_len + extent->tail_len});
 		err = writer_complete(pipeline->inner, WRITER_NOW);
 		note_extent(pipeline, &extent->info, extent->len, extent->out_len);
 		if (!err) {

@@ -12,7 +12,7 @@
 #include "stream/retained.h"
 #include "stream/writer.h"
 
-enum { PIPELINE_WRITE_BYTES = EXTENT_BYTES_SMALL }; /* the most bytes that the inner writer is given at once */
+enum { PIPELINE_WRITE_BYTES = EXTENT_BYTES_SMALL }; /* the most bytes in one call of an inner writer with blocks */
 
 struct producers_params;
 struct batch_pool;

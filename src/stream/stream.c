@@ -88,8 +88,8 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 }
 
 /*
- * All rings were read to the head of this pass: what comes later is not older than what the last mark saw. An error
- * stays in the writer.
+ * All rings were read to their heads in this pass, so no later record is older than any record before the previous
+ * mark. An error stays in the writer.
  */
 static void mark_round(struct stream *stream)
 {
@@ -118,8 +118,7 @@ static bool mark_can_wait(const struct stream *stream)
 	return round_bytes <= 1 && unmarked < WORTH_A_MARK && writer_is_behind(stream->writer);
 }
 
-/* One producer's part of a round: a whole pass of the present epoch. What is left to the others they do by themselves.
- */
+/* One producer's part of a round: a whole pass of the present epoch. The last producer of the round writes the mark. */
 static void end_producer_pass(struct stream *stream, uint64_t epoch, uint64_t bytes, bool whole, enum stream_pass pass)
 {
 	struct writer *writer = stream->writer;
@@ -277,7 +276,7 @@ int stream_drain(struct stream *stream)
 		return (int)moved;
 	if (!stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)
 		mark_round(stream);
-	/* The output is finished when others before it are: nothing of it waits for that in memory. */
+	/* Outputs are finished one after the other: nothing of this one waits for that in memory. */
 	return writer_fix_position(stream->writer);
 }
 

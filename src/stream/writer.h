@@ -109,7 +109,7 @@ int writer_open(const struct writer_ops *ops, const struct writer_params *params
 
 /* See struct writer_ops. All errors but -EAGAIN are kept in writer->err, and returned by each later call. */
 int writer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans);
-int writer_queue_wait(struct writer *writer, const struct span spans[], unsigned nr_spans); /* until there is room */
+int writer_queue_wait(struct writer *writer, const struct span spans[], unsigned nr_spans); /* waits for room */
 int writer_complete(struct writer *writer, enum writer_wait wait);
 int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans);
 
