@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * top_history: the stream of a recorder (the pipe layout of perf.data), kept in memory for `millrace top`: of the
- * newest samples as many as fit, and of the older ones only the records that tell of tasks and maps which are still
- * there. One thread adds, any thread may save.
+ * newest samples as many as fit, and of the older ones only the records about tasks and maps that still exist. One
+ * thread adds, any thread may save.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct top_history;
 struct top_history *top_history_new(size_t max_bytes);
 void top_history_free(struct top_history *history); /* NULL is fine */
 
-/* The next bytes of the stream, cut anywhere. 0; -EBADMSG: it is none; -ENOMEM. */
+/* The next bytes of the stream, cut anywhere. 0; -EBADMSG: they are no such stream; -ENOMEM. */
 int top_history_add(struct top_history *history, const uint8_t *bytes, size_t len);
 
 /* A whole stream with what is kept, 8-aligned. 0 or -ENOMEM. */

@@ -39,15 +39,16 @@ struct zstd_pack_params {
 };
 
 /*
- * Compresses `in` into one whole frame with content size (unless no_size) and checksum. Returns its length; -EIO: zstd
- * failed; -ECANCELED: cancelled by `level_now`.
+ * Compresses `in` into one whole frame with content size (unless no_size) and checksum. Returns its length in bytes;
+ * -EIO: zstd failed, or the frame does not fit into `room` bytes; -ECANCELED: cancelled by `level_now`.
  */
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
 		  size_t room);
 
 /*
  * The same at the lowest level, in less time, for records that mostly repeat earlier ones (compress/repeats.h).
- * -ENOTSUP: the records do not repeat, or this libzstd lacks the functions or parameters; -EIO: zstd failed.
+ * -ENOTSUP: the records do not repeat, this libzstd lacks the functions or parameters, or there is no memory; -EIO: as
+ * above.
  */
 int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out, size_t room);
 

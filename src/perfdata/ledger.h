@@ -170,6 +170,7 @@ struct loss_times {
 	size_t nr_gaps, gaps_room;
 };
 
+/* 0 or -ENOMEM. */
 int loss_times_init(struct loss_times *times, const struct event_desc *events, size_t nr_events);
 void loss_times_fini(struct loss_times *times); /* zeroed is fine */
 

@@ -91,8 +91,8 @@ void file_build_id_put(const struct file_build_id *known, struct buf *out);
 bool file_build_id_next(struct cursor *at, struct file_build_id *ret); /* false: the end, or a truncated entry */
 
 /*
- * The record that ties an object to its build-id: payload of the BUILD_ID feature (type 0, back
- * to back), or a record of a pipe (type RECORD_BUILD_ID). Source: files of perf 6.1.
+ * The record that says which build-id an object has: one of the records in the payload of the BUILD_ID feature (type
+ * 0), or a record of a pipe (type RECORD_BUILD_ID). Source: files of perf 6.1.
  */
 
 enum { BUILD_ID_MAX_BYTES = 20 }; /* SHA-1; the field has no room for more */

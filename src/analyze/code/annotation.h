@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * annotation: the code of a function with the samples that fell on each instruction, and the lines of its source. One
+ * annotation: the code of a function with the samples of each instruction, and the lines of its source. One
  * owner, one thread.
  */
 #pragma once

@@ -48,7 +48,7 @@ struct dso_doubt {
 		DSO_OTHER_BUILD,  /* build-ids differ */
 		DSO_OTHER_FILE,   /* there is no build-id, and device, inode or generation differ */
 		DSO_WRITTEN,      /* there is no build-id, and the file was written to after it was mapped */
-		DSO_ELSEWHERE,    /* there is no build-id, and the recording is of another machine */
+		DSO_ELSEWHERE,    /* there is no build-id; on the machine that recorded it may be another file */
 		DSO_FOREIGN_MAP,  /* /tmp/perf-PID.map belongs to another user, or is no regular file, or too large */
 		DSO_MAP_NOT_KEPT, /* it was refused while recording */
 	} why;
@@ -97,7 +97,7 @@ struct dso_table {
 	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
 	struct span perf_maps;      /* borrowed: FEATURE_PERF_MAPS; likewise */
 	bool of_this_machine;       /* this machine made the recording: files have the recorded inodes */
-	bool of_another_machine;    /* it has another name; both false: the recording does not say */
+	bool of_another_machine;    /* a machine of another name made it; both false: the recording has no name */
 	bool of_this_boot;          /* and it was not booted since: devices have the recorded numbers */
 	struct mapping_times times; /* of the recording */
 	/*

@@ -22,7 +22,7 @@ struct elf_source {
 	Elf_Scn *symtab, *dynsym; /* NULL: not there */
 	GElf_Phdr *loads;         /* heap; PT_LOAD segments */
 	size_t nr_loads;
-	bool has_code;    /* false: of debug information only, without the bytes of the code */
+	bool has_code;    /* false: a file of debug information only, which lacks the bytes of the code */
 	bool has_offsets; /* its segments say where code is in the file that runs */
 	void *unpacked;   /* heap; of .gnu_debugdata; NULL: it is a file, or the caller's image */
 };
@@ -55,8 +55,9 @@ void elf_source_close(struct elf_source *source); /* ELF_SOURCE_CLOSED is fine *
 bool elf_source_build_id(const struct elf_source *source, struct elf_id *ret);
 
 /*
- * What .gnu_debuglink of a file says: the name of its debug file, on the heap (NULL: there is no such section), and the
- * CRC-32 of all bytes of that. Source: gdb's manual, "Debugging Information in Separate Files".
+ * What .gnu_debuglink of a file says: the name of its debug file, on the heap, and the CRC-32 of all bytes of the debug
+ * file. name NULL: the file has no such section, or cannot be read. Source: gdb's manual, "Debugging Information in
+ * Separate Files".
  */
 struct elf_debuglink {
 	char *name;
@@ -64,15 +65,17 @@ struct elf_debuglink {
 };
 struct elf_debuglink elf_file_debuglink(const char *path);
 
-/* Reads the whole file, but for one of more than ELF_CRC_MAX_BYTES, of which it says false. */
+/*
+ * Whether the whole file, which is read, has this CRC-32. false also for a file of more than ELF_CRC_MAX_BYTES, and for
+ * one that cannot be read.
+ */
 #define ELF_CRC_MAX_BYTES ((off_t)4 << 30)
 bool elf_source_has_crc(const struct elf_source *source, uint32_t crc);
 
 /*
  * Adds the symbols of `from` (a file with symbols, perhaps of debug information only) for an object that runs
- * from `runtime` (the same or another, which has_offsets), as offsets into the runtime file, and the PLT entries of
- * `runtime`.
- * 0 or -ENOMEM; broken parts are left out.
+ * from `runtime` (the same file or another one, with has_offsets), as offsets into the runtime file, and the PLT
+ * entries of `runtime`. 0 or -ENOMEM; broken parts are left out.
  */
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime);
 

@@ -49,7 +49,10 @@ struct loss_data {
 	uint64_t lost_in_ledger;   /* of them, what the ledger counts */
 };
 
-/* *ret is complete as far as the session could be read, also after an error: loss_data_fini(). */
+/*
+ * Reads the session to its end. 0, or -errno and why. *ret has all that could be read, also after an error; the caller
+ * calls loss_data_fini().
+ */
 int loss_data_read(struct session *session, struct loss_data *ret, struct diag *reterr);
 void loss_data_fini(struct loss_data *data);
 

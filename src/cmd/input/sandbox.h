@@ -8,9 +8,10 @@
  */
 #pragma once
 
+/* What the command may still use. */
 enum sandbox_flags {
-	SANDBOX_NETWORK = 1 << 1,   /* sockets */
 	SANDBOX_DOWNLOADS = 1 << 0, /* --debuginfod: sockets, and files in the cache of libdebuginfod */
+	SANDBOX_NETWORK = 1 << 1,   /* sockets */
 };
 
 /*

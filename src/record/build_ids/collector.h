@@ -53,7 +53,7 @@ struct collected {
 	struct kept_objects kept;
 	size_t nr_gone;            /* sampled objects of which no file was found */
 	struct buf *gone;          /* caller's: the paths of the first ones, as text; NULL: not wanted */
-	struct progress *progress; /* caller's: of what is read back, in bytes, which its total gets; NULL: not shown */
+	struct progress *progress; /* caller's: bytes read back; its total grows by those of all regions; NULL: none */
 	struct loss_times
 		*losses; /* caller's: gets the records, to find out when records were lost; NULL: not wanted */
 	struct extent_list *extents; /* caller's: of all regions, where the records are; NULL: not wanted */

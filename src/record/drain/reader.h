@@ -49,7 +49,7 @@ struct reader_control {
 	size_t nr_readers;
 };
 
-int reader_control_init(struct reader_control *control);
+int reader_control_init(struct reader_control *control); /* 0 or -errno */
 void reader_control_fini(struct reader_control *control);
 
 /* Tells all readers to drain what is there and to end. Events are disabled first. Idempotent. */
@@ -117,7 +117,7 @@ struct reader {
 	struct cpuset runs_on;
 };
 
-/* Collects the fds to poll. 0 or -ENOMEM. */
+/* Collects the fds to poll. 0 or -errno. */
 int reader_init(struct reader *reader);
 void reader_fini(struct reader *reader); /* zeroed is fine; not while the thread runs */
 

@@ -22,7 +22,8 @@ void bpf_programs_keep(struct bpf_programs *programs, uint32_t id);
 
 /*
  * Appends a payload: the programs that were kept and those that are loaded now, or their types, each once. `programs`
- * may be NULL. Programs that are gone, or that we may not read, are left out. 1 or -ENOMEM.
+ * may be NULL. Programs that are gone, or that we may not read, are left out. 1, also when there are
+ * none; or -ENOMEM.
  */
 int bpf_programs_describe(struct bpf_programs *programs, struct buf *out);
 int bpf_programs_describe_types(struct bpf_programs *programs, struct buf *out);

@@ -36,5 +36,5 @@ struct target {
 
 /* -EINVAL, -ESRCH, -ENOMEM, with the reason. */
 int target_resolve(const struct target_request *request, struct target *ret, struct diag *reterr);
-int target_add_tid(struct target *target, pid_t tid);
+int target_add_tid(struct target *target, pid_t tid); /* 0 or -ENOMEM */
 void target_fini(struct target *target);
