@@ -136,7 +136,7 @@ size_t stack_cut(struct stack_cutter *cutter, uint8_t *record, uint64_t most)
 	return before - copy_with(record, &dump, keep, record);
 }
 
-/* Without what sample_decode() does for all other fields. false: there is no dump, or it takes that to find it. */
+/* Decodes only what is needed to find the dump. false: there is none, or only sample_decode() can find it. */
 static bool find_dump(const struct dumping_event *event, const uint8_t *record, size_t bytes, struct dump *ret)
 {
 	struct cursor at = cursor_over((struct span){record, bytes});
@@ -144,7 +144,7 @@ static bool find_dump(const struct dumping_event *event, const uint8_t *record, 
 	cursor_take(&at, event->words_bytes);
 	if (event->chain) {
 		uint64_t nr = cursor_u64(&at);
-		cursor_take(&at, (nr < bytes ? nr : bytes) * sizeof(nr)); /* so many are not there, either */
+		cursor_take(&at, (nr < bytes ? nr : bytes) * sizeof(nr)); /* else the product may overflow */
 	}
 	if (event->attr.sample_type & PERF_SAMPLE_REGS_USER && cursor_u64(&at) != PERF_SAMPLE_REGS_ABI_NONE)
 		cursor_take(&at, event->regs_bytes);

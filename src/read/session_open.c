@@ -534,7 +534,7 @@ uint64_t session_nr_compressed(const struct session *session, enum user_record_t
 	return nr;
 }
 
-/* Samples within need what is told of the world before them, never what comes later. */
+/* Samples of these times may depend on task events before them, never on later records. */
 static bool is_needed(const struct extent_fields *fields, const struct session *session)
 {
 	for (size_t i = 0; i < session->nr_times; i++) {

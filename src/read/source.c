@@ -189,7 +189,7 @@ static void *aligned_copy(struct source_range_state *state, const void *record, 
 		state->free = block->bytes;
 	}
 	void *copy = memcpy(state->free, record, len);
-	state->free += (len + 7) & ~(size_t)7; /* blocks end at such places, too */
+	state->free += (len + 7) & ~(size_t)7; /* blocks end at a multiple of 8, too */
 	return copy;
 }
 

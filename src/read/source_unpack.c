@@ -36,7 +36,7 @@ struct item {
 	struct source_record record; /* PLAIN, STREAM: held */
 	struct span payload;         /* STREAM: compressed bytes of it */
 	bool restart;                /* STREAM: a frame begins */
-	struct unpack_job *job;      /* EXTENT: owned; NULL in all others, and where none is queued */
+	struct unpack_job *job;      /* EXTENT: owned; NULL in other items and in unused ones */
 	struct arena_block *block;   /* EXTENT: held */
 	struct diag why;             /* GAP */
 };
@@ -62,7 +62,7 @@ struct source_unpack {
 	size_t nr_sharing;
 	struct unpack_helper helper;
 	size_t max_extents;
-	struct unpack_room small, large; /* for extents that fit, and for the rest of the world; for others */
+	struct unpack_room small, large; /* small: of extents up to EXTENT_BYTES_SMALL; large: of longer ones */
 	struct unpack_found found[NR_FOUND];
 
 	struct item items[QUEUE_ITEMS];
@@ -260,7 +260,7 @@ static void give_up_extent(struct source_unpack *unpack, const char *what)
 	note_gap(unpack, item, item->job->offset, what);
 }
 
-/* Nothing from there on can be trusted to be a record, up to the next extent. */
+/* From there up to the next extent nothing can be trusted to be a record. */
 static bool go_on_behind(struct source_unpack *unpack, uint64_t offset)
 {
 	const struct source_ops *ops = unpack->under->ops;

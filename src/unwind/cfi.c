@@ -299,7 +299,7 @@ static bool read_entry(const struct cfi_section *section, size_t offset, struct 
 	ret->id_at = offset_of(section, c.at);
 	/* In .eh_frame it has always 4 bytes. */
 	ret->id = ret->is_64 && !section->is_eh_frame ? cursor_u64(&ret->body) : cursor_u32(&ret->body);
-	return !ret->body.bad; /* it is where there is no length, or one of 0 */
+	return !ret->body.bad; /* bad also when the length is missing or 0 */
 }
 
 static bool is_cie(const struct cfi_section *section, const struct entry *entry)
@@ -396,7 +396,7 @@ static bool cie_offset(const struct cfi_section *section, const struct entry *en
 {
 	uint64_t offset = section->is_eh_frame ? entry->id_at - entry->id : entry->id;
 
-	if (offset >= section->bytes.len) /* as that of before the section is */
+	if (offset >= section->bytes.len) /* also before the section: then the difference has wrapped */
 		return false;
 	*ret = (uint32_t)offset;
 	return true;

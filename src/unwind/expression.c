@@ -130,7 +130,7 @@ static bool do_binary(struct machine *m, uint8_t op)
 	case DW_OP_gt: result = sleft > sright; break;
 	case DW_OP_ne: result = left != right; break;
 	default:
-		m->failed = false; /* those may need fewer words */
+		m->failed = false; /* what op is instead may need fewer words */
 		return false;
 	}
 	pop(m);

@@ -280,7 +280,7 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 		b->table->bad = true;
 		return put_row(b, function->start, NO_CFI);
 	}
-	const uint64_t reach = fde.end - table->base; /* base + limit may be no address any more */
+	const uint64_t reach = fde.end - table->base; /* base + limit may exceed 64 bits */
 	fde.end = table->base + (reach < limit ? reach : limit);
 	cfi_run_begin(&b->run, &b->reader, &fde);
 	while (cfi_run_next(&b->run)) {
@@ -294,7 +294,7 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 	return put_row(b, (uint32_t)((b->run.bad ? b->run.start : fde.end) - table->base), NO_CFI);
 }
 
-/* Those have the highest numbers, and entries no offset as high. */
+/* Extras have the highest numbers; no entry has an offset as high. */
 static bool is_extra(const struct table_function *function)
 {
 	return function->entry >= (uint32_t)-TABLE_MAX_EXTRAS;

@@ -446,7 +446,7 @@ static void test_now_without_a_clock_of_ours(void **state)
 	assert_int_equal(later, 0);
 }
 
-/* The clock of samples may go at another pace, as that of CPU time does: entries lie in the time of the recording. */
+/* The clock of samples may run at another rate, as that of CPU time does: entries lie in the time of the recording. */
 static void test_times_are_of_the_clock_of_samples(void **state)
 {
 	struct ledger cut;
@@ -484,7 +484,7 @@ static void test_times_are_of_the_clock_of_samples(void **state)
 	ledger_fini(&cut);
 }
 
-/* The clocks have little in common but their pace: times are as far from the start in one as in the other. */
+/* The clocks have little in common but their rate: times are as far from the start in one as in the other. */
 static void test_times_between_clocks(void **state)
 {
 	enum { STEP_US = 20000, SLACK_NS = 1000000 };

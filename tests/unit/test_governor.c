@@ -234,8 +234,8 @@ static void but_not_for_more_cpu_time_than_may_be_used(void **state)
 }
 
 /*
- * A recorder that uses, in each ms, compressing_ns for each level and visit_ns, or that for each visit when it has a
- * pace. Without visits a ring wakes it every 100 ms, and it notifies.
+ * A recorder that uses, in each ms, compressing_ns for each level and visit_ns, or visit_ns for each visit when it has
+ * a poll interval. Without one a ring wakes it every 100 ms, and it notifies.
  */
 static void run(struct fixture *fixture, unsigned ms, uint64_t compressing_ns, uint64_t visit_ns)
 {
@@ -335,7 +335,7 @@ static void then_fewer_visits(void **state)
 	assert_true(fixture.stats.cpu_ns - from >= 1000 * MS); /* no less than need be */
 }
 
-/* Nothing helps: the longest pace is all that there is. */
+/* Nothing helps: the longest poll interval is all that there is. */
 static void a_bound_that_cannot_be_kept(void **state)
 {
 	struct fixture fixture = begin(0.01, 0);

@@ -11,13 +11,13 @@
 
 #include "read/order.h"
 
-/* Times of one lane, and how many of them it has given. */
+/* Times of one input, and how many of them were taken. */
 struct input {
 	const uint64_t *times;
 	size_t nr, at;
 };
 
-/* The next entry of all; its offset is its number in the lane. */
+/* The next entry of all; its offset is its number in its input. */
 static bool next(struct merge *merge, struct input *inputs, struct order_entry *ret, size_t *ret_input)
 {
 	size_t index;

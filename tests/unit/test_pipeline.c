@@ -718,7 +718,7 @@ static void test_nothing_new_is_not_committed(void **state)
 	batch_pool_free(pool);
 }
 
-/* Held, then poured into a file behind something else: the records that come out. */
+/* Records are retained, then written into a file behind a first record: sets *ret to those in the file. */
 static void hold_and_flush(const struct load *load, size_t limit_bytes, bool all_fits, struct buf *ret)
 {
 	static const struct perf_event_header front = {.type = RECORD_FINISHED_INIT, .size = sizeof(front)};

@@ -438,7 +438,7 @@ static void *feed(void *arg)
 	return NULL;
 }
 
-static void let_go(struct source *source, struct mixed *mixed, const struct buf *bytes)
+static void check_and_release(struct source *source, struct mixed *mixed, const struct buf *bytes)
 {
 	if (mixed->held) {
 		assert_memory_equal(mixed->held, bytes->data + mixed->at, mixed->bytes);
@@ -467,10 +467,10 @@ static void expect_mixed(struct source *source, const struct buf *bytes, struct 
 			list[i].held = record.view.header;
 		}
 		if (i >= HELD_FOR)
-			let_go(source, &list[i - HELD_FOR], bytes);
+			check_and_release(source, &list[i - HELD_FOR], bytes);
 	}
 	for (size_t i = NR_MIXED - HELD_FOR; i < NR_MIXED; i++)
-		let_go(source, &list[i], bytes);
+		check_and_release(source, &list[i], bytes);
 }
 
 /* Whatever their sizes, and in whatever pieces they come: the same records, which stay while they are held. */

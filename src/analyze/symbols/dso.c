@@ -423,7 +423,10 @@ static bool is_debug_file_of(const struct dso *dso, const char *symfs, const str
 static int place_open(const struct dso *dso, const char *symfs, enum file_place place, struct elf_source *ret)
 {
 	size_t len;
-	/* Not with --symfs: nothing of this machine counts then. Not where nothing would show that it is another. */
+	/*
+	 * Not with --symfs, where no file of this machine is used; nor for another machine without a build-id, where
+	 * nothing would show that its vdso is another one.
+	 */
 	bool ours = dso->kind == DSO_VDSO && place == PLACE_ITSELF && !*symfs &&
 		    (dso->build_id.len || !dso->table->of_another_machine);
 	void *image = ours ? vdso_image(&len) : NULL;
@@ -610,7 +613,7 @@ static bool was_written(const struct dso *dso, const struct named_file *file)
 	return dso->mapped_ns != UINT64_MAX && file_written_after(&file->status, &dso->table->times, dso->mapped_ns);
 }
 
-/* What shows that the file here is the one that was recorded elsewhere: the name of the machine has changed since. */
+/* The recording may be of this machine, whose name has changed since: then this is still the file that was mapped. */
 static bool is_same_inode(const struct dso *dso, const struct named_file *file)
 {
 	return dso->id.file.inode && file_id_is(&dso->id.file, file->fd, &file->status, true) &&

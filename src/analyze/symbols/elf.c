@@ -94,8 +94,8 @@ static int source_read_loads(struct elf_source *source)
 }
 
 /*
- * Files of debug information only have the sections of code without bytes. objcopy and llvm-objcopy also write segments
- * anew: without bytes, and with other offsets, of which nothing about the file that runs follows. eu-strip keeps them.
+ * In a file of debug information only, the sections of code have no bytes. Such files of objcopy and llvm-objcopy also
+ * have segments without bytes, whose offsets are not those in the file that runs. eu-strip keeps the segments.
  */
 static void source_find_code(struct elf_source *source)
 {
@@ -234,7 +234,7 @@ struct elf_debuglink elf_file_debuglink(const char *path)
 	Elf_Scn *section = source_section(&source, ".gnu_debuglink", &header);
 	Elf_Data *data = section && header.sh_type != SHT_NOBITS ? elf_getdata(section, NULL) : NULL;
 	const char *end = data && data->d_buf ? memchr(data->d_buf, '\0', data->d_size) : NULL;
-	/* The CRC is behind the name and bytes that align it. */
+	/* The CRC is behind the name, at the next multiple of 4 bytes. */
 	size_t at = end ? ((size_t)(end - (const char *)data->d_buf) + sizeof(link.crc)) & ~(sizeof(link.crc) - 1) : 0;
 	if (end && at + sizeof(link.crc) <= data->d_size) {
 		link.name = strdup(data->d_buf);

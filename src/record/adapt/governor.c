@@ -169,7 +169,7 @@ static void spend_cpu(struct governor *governor, const struct governor_stats *st
 		raise_in_time(&governor->for_cpu, governor->bounds.level, stats->now_ns);
 }
 
-/* What was not used may be used in a burst, and a visit at that pace is one. */
+/* CPU time that was not used may be used in a burst; at such an interval each visit is a burst. */
 static double most_saved_ns(const struct governor *governor)
 {
 	return governor->bounds.cpus * (double)((100 + 2 * governor->interval_ms) * MS);

@@ -388,7 +388,9 @@ static int find_extents(const struct recovery *rec, struct extent_list *ret)
 	return err;
 }
 
-/* Behind the data: the table of features, private sections, and payloads. Nothing, not even the table: too many bytes.
+/*
+ * What is behind the data: the table of features, private sections, and payloads. Empty, without the table: these are
+ * more than TAIL_BYTES_MAX bytes, or the file ends before `at`.
  */
 static int read_tail(const struct recovery *rec, uint64_t at, struct buf *ret)
 {
@@ -396,7 +398,7 @@ static int read_tail(const struct recovery *rec, uint64_t at, struct buf *ret)
 
 	if (fstat(rec->fd, &st))
 		return -errno;
-	uint64_t bytes = (uint64_t)st.st_size - at; /* of a file that was cut before: too many */
+	uint64_t bytes = (uint64_t)st.st_size - at; /* huge when the file ends before `at` */
 	size_t len = bytes <= TAIL_BYTES_MAX ? (size_t)bytes : 0;
 	void *into = buf_extend(ret, len);
 	return into ? fd_pread(rec->fd, into, len, at) : -ENOMEM;

@@ -276,7 +276,7 @@ uint64_t ledger_book_now(const struct ledger_book *book)
 	return now.perf_ns || !start->perf_ns ? now.perf_ns : start->perf_ns + (now.ns - start->ns);
 }
 
-/* From one clock to the other, which need not go at the same pace. */
+/* From one clock to the other, which may run at another rate. */
 static uint64_t to_perf(const struct ledger_moment *start, const struct ledger_moment *end, uint64_t ns)
 {
 	if (!start->perf_ns || !end->perf_ns || end->ns <= start->ns || ns <= start->ns)
