@@ -59,7 +59,7 @@ struct pipeline {
 	bool commit;                    /* `inner` holds back what is too old for that */
 	struct extent_list extents;     /* written so far */
 	bool extents_failed;            /* memory ran out: no index is better than half of one */
-	struct retained hold;           /* without an output */
+	struct retained retained;       /* without an output */
 	struct stage *stages;           /* in order; NULL: none */
 	struct pool_client client;
 	bool flushes;         /* some of them keep batches */
@@ -152,14 +152,14 @@ static void note_extent(struct pipeline *pipeline, struct extent_info *info, siz
 		pipeline->extents_failed = true;
 }
 
-/* Nowhere to go yet. Called without the lock, which it takes. */
-static int hold_job(struct pipeline *pipeline, struct batch_job *job)
+/* Without an output: keeps a copy of the extent. Called without the lock, which it takes. */
+static int retain_job(struct pipeline *pipeline, struct batch_job *job)
 {
 	struct retained_extent *extent = retained_extent_new(job);
 
 	pthread_mutex_lock(&pipeline->pool->lock);
 	if (extent)
-		retained_add(&pipeline->hold, extent);
+		retained_add(&pipeline->retained, extent);
 	pthread_mutex_unlock(&pipeline->pool->lock);
 	return extent ? 0 : -ENOMEM;
 }
@@ -284,7 +284,7 @@ static void write_done(struct pool_client *client)
 				pipeline->inner->memory_is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
 			pthread_mutex_unlock(&pool->lock);
 			if (!err)
-				err = pipeline->inner ? write_job(pipeline, job) : hold_job(pipeline, job);
+				err = pipeline->inner ? write_job(pipeline, job) : retain_job(pipeline, job);
 			pthread_mutex_lock(&pool->lock);
 			note_written(pipeline, job, tried, err);
 		}
@@ -1028,7 +1028,7 @@ static int pipeline_close(struct writer *writer)
 	struct pipeline *pipeline = pipeline_of(writer);
 
 	end_stages(pipeline);
-	retained_fini(&pipeline->hold);
+	retained_fini(&pipeline->retained);
 	struct writer_end end;
 	int err = writer_end(pipeline->inner, &end);
 	writer->stored = end.stored;
@@ -1049,8 +1049,8 @@ void pipeline_request_snapshot(struct writer *writer)
 	struct pipeline *pipeline = pipeline_of(writer);
 
 	pthread_mutex_lock(&pipeline->pool->lock);
-	if (!pipeline->hold.requested_ns)
-		pipeline->hold.requested_ns = clock_ns(CLOCK_MONOTONIC);
+	if (!pipeline->retained.requested_ns)
+		pipeline->retained.requested_ns = clock_ns(CLOCK_MONOTONIC);
 	pthread_mutex_unlock(&pipeline->pool->lock);
 }
 
@@ -1060,11 +1060,12 @@ struct retained_range pipeline_retained(struct writer *writer)
 
 	pthread_mutex_lock(&pipeline->pool->lock);
 	struct retained_range range = {
-		.first_ns = retained_first_ns(&pipeline->hold),
-		.last_ns = retained_last_ns(&pipeline->hold),
-		.dropped_bytes = pipeline->hold.dropped_bytes,
+		.first_ns = retained_first_ns(&pipeline->retained),
+		.last_ns = retained_last_ns(&pipeline->retained),
+		.dropped_bytes = pipeline->retained.dropped_bytes,
 	};
-	range.whole_ns = pipeline->hold.dropped_ns > range.first_ns ? pipeline->hold.dropped_ns : range.first_ns;
+	range.whole_ns =
+		pipeline->retained.dropped_ns > range.first_ns ? pipeline->retained.dropped_ns : range.first_ns;
 	pthread_mutex_unlock(&pipeline->pool->lock);
 	return range;
 }
@@ -1075,8 +1076,8 @@ void pipeline_end_input(struct writer *writer)
 
 	end_stages(pipeline);
 	pthread_mutex_lock(&pipeline->pool->lock);
-	retained_drop(&pipeline->hold);
-	writer->queued -= pipeline->hold.dropped_bytes + pipeline->hold.dropped_tail_bytes;
+	retained_drop(&pipeline->retained);
+	writer->queued -= pipeline->retained.dropped_bytes + pipeline->retained.dropped_tail_bytes;
 	pthread_mutex_unlock(&pipeline->pool->lock);
 }
 
@@ -1096,7 +1097,7 @@ int pipeline_write_retained(struct writer *writer)
 	struct retained_extent *extent;
 	int err = pipeline->err;
 
-	while (!err && (extent = retained_take(&pipeline->hold))) {
+	while (!err && (extent = retained_take(&pipeline->retained))) {
 		queue_chunks(pipeline->inner, (struct span){extent->bytes, extent->out_len + extent->tail_len});
 		err = writer_complete(pipeline->inner, WRITER_NOW);
 		note_extent(pipeline, &extent->info, extent->len, extent->out_len);
@@ -1138,7 +1139,7 @@ int pipeline_open_retained(struct batch_pool *pool, const struct retained_limits
 	pipeline_of(*ret)->producer.pipeline = pipeline_of(*ret);
 	(*ret)->nr_behind = &pipeline_of(*ret)->nr_behind;
 	pipeline_of(*ret)->client = pipeline_client;
-	pipeline_of(*ret)->hold.limits = *limits;
+	pipeline_of(*ret)->retained.limits = *limits;
 	return 0;
 }
 
