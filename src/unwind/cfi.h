@@ -81,7 +81,7 @@ struct cfi_reader {
 /* The next entry of a function. false: there are no more. */
 bool cfi_next_fde(struct cfi_reader *reader, struct cfi_fde *ret);
 
-/* The one at an offset that cfi_next_fde() has told. false: it is none that can be understood. */
+/* The entry at an offset that cfi_next_fde() has returned as ret->entry. false: it cannot be understood. */
 bool cfi_fde_at(struct cfi_reader *reader, uint32_t entry, struct cfi_fde *ret);
 
 /* The rows of one function. */

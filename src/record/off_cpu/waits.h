@@ -19,7 +19,7 @@ struct waits;
 
 struct waits_params {
 	uint64_t min_ns;  /* shorter waits are added up for each task */
-	bool forks_known; /* a task of which no fork was told was there before the start */
+	bool forks_known; /* a task without a waits_fork() existed before the start */
 	/* One wait, or the sum of several. `left`: as in waits_leave(); empty: there is none. */
 	int (*emit)(void *ctx, struct span left, const struct off_cpu_wait *wait, const struct off_cpu_end *end);
 	void *ctx;
@@ -36,29 +36,32 @@ struct waits *waits_new(const struct waits_params *params); /* NULL: out of memo
 void waits_free(struct waits *waits);                       /* NULL is fine */
 
 /*
- * All switches are told from then on. Before, states of tasks are learnt, and nothing is emitted. Waits that began
- * earlier count from then on.
+ * From start_ns on all switches are given to the functions below. Before this call they only learn the states of
+ * tasks, and emit nothing. Of a wait that began earlier only the time since start_ns counts.
  */
 void waits_start(struct waits *waits, uint64_t start_ns);
-/* And up to then: waits go on, sums are emitted, and of all tasks it is not known any more whether they run. */
+/*
+ * Switches were given up to stop_ns: emits the waits that have not ended, and all sums. Then it is not known of any
+ * task whether it runs.
+ */
 int waits_stop(struct waits *waits, uint64_t stop_ns);
 
 /* Is it known of that task whether it runs? */
 bool waits_has(const struct waits *waits, uint32_t tid);
 
-/* A task was there before the start; whether it runs is not known. */
+/* A task existed before the start; whether it runs is not known. */
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
 
 /* A task that exists was asleep at that time, after the start: if it never runs it was off the CPU all the time. */
 void waits_asleep(struct waits *waits, uint32_t tid, uint64_t time_ns);
 
 /*
- * It leaves the CPU. `state` and `flags` as in struct off_cpu_wait. `left`: the record that tells so, copied; empty:
+ * The task leaves the CPU. `state` and `flags` as in struct off_cpu_wait. `left`: the record of that, copied; empty:
  * none. A task that is leaving already gets only what was not known before.
  */
 int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t state, uint32_t flags, struct span left);
 
-/* It runs. The emitted end is that place. */
+/* The task runs, which ends its wait: emits the wait, with `place` as its end. */
 int waits_run(struct waits *waits, const struct waits_place *place);
 
 struct waits_waker {
@@ -70,10 +73,10 @@ int waits_wake(struct waits *waits, uint64_t time_ns, uint32_t tid, const struct
 /* A new task, which is ready to run. */
 int waits_fork(struct waits *waits, const struct waits_place *place);
 /*
- * It is about to end: when it leaves the CPU to wait it does not come back. `leaves`: that is told; else nothing more
- * is.
+ * The task is about to end: when it next leaves the CPU to wait, it does not run again. `leaves`: waits_leave() will be
+ * called for that; else no function will be called for the task any more.
  */
 int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves);
 
-/* Records of some time up to that are missing. */
+/* Some records with times up to to_ns are missing. */
 void waits_gap(struct waits *waits, uint64_t to_ns);

@@ -27,7 +27,7 @@ struct stack_unwinder {
 	const struct unwinding_event *by_event; /* max_stack is set */
 	struct unwind_cache *cache;             /* owned */
 	const struct task_state *state;         /* as of its samples; NULL: they could not wait until that was known */
-	uint64_t known_from_ns;                 /* the state tells nothing of older samples */
+	uint64_t known_from_ns;                 /* the state is not known for older samples */
 	struct unwinding_counts counts;         /* since they were added to those of others */
 
 	/* Of the sample that is unwound: */

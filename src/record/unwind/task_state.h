@@ -24,24 +24,26 @@ void task_state_free(struct task_state *state); /* NULL is fine */
 /* A copy of the record waits for its time. 0 or -ENOMEM. Uses no objects. */
 int task_state_put(struct task_state *state, const struct perf_event_header *record, uint64_t time_ns);
 
-/* The moment is that time: what came up to it has happened. 0 or -ENOMEM. */
+/* Moves the moment to time_ns: applies the records that wait and are not later. 0 or -ENOMEM. */
 int task_state_advance(struct task_state *state, uint64_t time_ns);
 
-/* When the first of those that wait has its time; UINT64_MAX: none waits. */
+/* The time of the earliest record that waits; UINT64_MAX: none waits. */
 uint64_t task_state_next_ns(const struct task_state *state);
 
-/* When more records wait than may the earliest are applied, as if their time had come. 0 or -ENOMEM. */
+/*
+ * When more than max_waiting_bytes of records wait, applies the earliest ones, as if their time had come. 0 or -ENOMEM.
+ */
 int task_state_trim(struct task_state *state);
 
-/* Synthesised: as of the moment. Other records change nothing. 0 or -ENOMEM. */
+/* Applies a synthesised task event now. Other records change nothing. 0 or -ENOMEM. */
 int task_state_apply(struct task_state *state, const struct perf_event_header *record);
 
-/* Nothing is known of any process, and nothing waits. 0 or -ENOMEM. */
+/* Forgets all processes, and drops the records that wait. 0 or -ENOMEM. */
 int task_state_forget(struct task_state *state);
 
 enum task_state_known {
 	TASK_STATE_KNOWN,
-	TASK_STATE_NO_PROCESS, /* no record tells of it */
+	TASK_STATE_NO_PROCESS, /* no record is about it */
 	TASK_STATE_TOO_LATE,   /* it has mapped something since then, or is another program */
 };
 
