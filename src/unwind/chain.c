@@ -365,6 +365,7 @@ const char *unwind_end_text(enum unwind_end end)
 {
 	switch (end) {
 	case UNWIND_CUT_STACK: return "were copied in part";
+	case UNWIND_SHORT_COPY: return "lead behind their copy, which is shorter than was asked for";
 	case UNWIND_NO_CFI: return "lead into code without unwind information";
 	case UNWIND_NO_OBJECT: return "lead into code without a file that could be read";
 	case UNWIND_BAD_MEMORY: return "lead out of the stack";
@@ -414,7 +415,11 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		if (end != GO_ON)
 			chain->end = (enum unwind_end)end;
 	}
-	if (chain->end != UNWIND_CUT_STACK || !chain->nr_recorded)
+	if (chain->end != UNWIND_CUT_STACK)
+		return;
+	if (stack.len < chain->dump_bytes)
+		chain->end = UNWIND_SHORT_COPY;
+	if (!chain->nr_recorded)
 		return;
 	unsigned nr = continue_recorded(cache, &frame, fp, chain);
 	if (chain->cfas)

@@ -97,7 +97,8 @@ enum unwind_end {
 	UNWIND_COMPLETE,     /* the outermost frame: _start, clone, or a frame pointer of 0 */
 	UNWIND_FULL,         /* `max` frames */
 	UNWIND_CUT_STACK,    /* the next frame is in a part of the stack that was not copied */
-	UNWIND_CONTINUED,    /* likewise, but from there on the callers were taken from `recorded` */
+	UNWIND_SHORT_COPY,   /* likewise, of a copy below dump_bytes: a page was not there, or the stack ends */
+	UNWIND_CONTINUED,    /* as UNWIND_CUT_STACK, but from there on the callers were taken from `recorded` */
 	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow */
 	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack: it is damaged, or the stack was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and there is no frame pointer to follow */
@@ -121,6 +122,7 @@ struct unwind_chain {
 	uint64_t *ips;  /* innermost first; callers are return addresses minus 1, which lie in the call instruction */
 	uint64_t *cfas; /* NULL: not wanted; else room for the stack address (DWARF's CFA) of each frame; 0: unknown */
 	unsigned max;
+	uint64_t dump_bytes; /* set by the caller: of stack that were to be copied; 0: not known, no SHORT_COPY */
 
 	unsigned nr;
 	enum unwind_end end;

@@ -2,11 +2,12 @@
 /*
  * deep: calls itself `d` times, each call with a frame of `b` bytes that is full of "STACK-SECRET-4711 ", and burns CPU
  * time innermost: main -> deep_call -> ... -> deep_call -> deep_burn. Children do the same. The text is put together at
- * run time, and is in no file. Compiled without frame pointers.
+ * run time, and is in no file. Compiled without frame pointers. In the frame of main, `a` bytes have no memory.
  */
 #include <alloca.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,13 +52,16 @@ static void __attribute__((noinline)) deep_call(unsigned depth, unsigned bytes, 
 
 int main(int argc, char **argv)
 {
-	struct args args[] = {{'d', 20, "calls"},
-			      {'b', 128, "bytes of a frame"},
-			      {'m', 300, "milliseconds of CPU time"},
-			      {'c', 0, "children"},
-			      {0}};
+	struct args args[] = {
+		{'d', 20, "calls"},   {'b', 128, "bytes of a frame"},   {'m', 300, "milliseconds of CPU time"},
+		{'c', 0, "children"}, {'a', 0, "bytes without memory"}, {0}};
 
 	args_parse(args, argc, argv);
+	if (args[4].value) { /* in whole pages */
+		uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), bytes = (args[4].value / page + 1) * page;
+		uintptr_t start = (uintptr_t)alloca(bytes + page);
+		madvise((void *)((start + page - 1) / page * page), bytes, MADV_DONTNEED);
+	}
 	for (unsigned i = 0; i < args[3].value; i++) {
 		if (fork())
 			continue;

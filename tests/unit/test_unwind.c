@@ -627,6 +627,48 @@ static void test_hostile_stacks(void **state)
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS));
 }
 
+/* Where less was copied than was asked for, as a page was not there, more to be asked for would not help. */
+static void test_short_copies(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->chain.dump_bytes = 4 * 8;
+	unwind_at(process, SAVES + 4, 3);
+	assert_chain(process, UNWIND_SHORT_COPY, CHAIN(BASE + SAVES + 4));
+	process->chain.dump_bytes = 3 * 8 + 1;
+	unwind_at(process, SAVES + 4, 3);
+	assert_chain(process, UNWIND_SHORT_COPY, CHAIN(BASE + SAVES + 4));
+	process->chain.dump_bytes = 3 * 8; /* all of it */
+	unwind_at(process, SAVES + 4, 3);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
+	process->chain.dump_bytes = 16 * 8;
+	words[0] = BASE + WITH_FRAME + 8;
+	process->regs[BP] = STACK + 4096; /* more than was asked for */
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_SHORT_COPY, CHAIN(BASE + FRAMELESS, BASE + WITH_FRAME + 7));
+	/* The stack may have ended there: other ends are what they were. */
+	process->regs[BP] = STACK - 4096;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS, BASE + WITH_FRAME + 7));
+	words[0] = BASE + OUTERMOST + 4;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS, BASE + OUTERMOST + 3));
+	words[0] = 1;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS));
+	/* The kernel's own chain leads on as from any copy that ends. */
+	const uint64_t recorded[] = {BASE + WITH_FRAME + 8, BASE + OUTERMOST + 4};
+	process->regs[BP] = STACK + 8 * 8;
+	process->chain.recorded = recorded;
+	process->chain.nr_recorded = 2;
+	unwind_at(process, WITH_FRAME + 8, 8);
+	assert_chain(process, UNWIND_CONTINUED, CHAIN(BASE + WITH_FRAME + 8, BASE + OUTERMOST + 3));
+	process->chain.nr_recorded = 1;
+	unwind_at(process, WITH_FRAME + 8, 8);
+	assert_chain(process, UNWIND_SHORT_COPY, CHAIN(BASE + WITH_FRAME + 8));
+}
+
 /* Where the copy ends the chain goes on with what the kernel found by frame pointers, if that leads to this frame. */
 static void test_chains_that_the_kernel_continues(void **state)
 {
@@ -1034,6 +1076,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_popped_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_rare_rules, start, end),
 		cmocka_unit_test_setup_teardown(test_computed_registers, start, end),
+		cmocka_unit_test_setup_teardown(test_short_copies, start, end),
 		cmocka_unit_test_setup_teardown(test_signal, start, end),
 		cmocka_unit_test_setup_teardown(test_code_without_cfi, start, end),
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),

@@ -63,10 +63,10 @@ static void find_recorded(const struct sample *sample, struct unwind_chain *chai
  * The user frames of a sample whose registers are there, into unwinder->ips, by what was mapped at its time. *ret_nr:
  * how many.
  */
-static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct sample *sample, unsigned max,
-				   unsigned *ret_nr)
+static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct perf_event_attr *attr,
+				   const struct sample *sample, unsigned max, unsigned *ret_nr)
 {
-	struct unwind_chain chain = {.ips = unwinder->ips, .max = max};
+	struct unwind_chain chain = {.ips = unwinder->ips, .max = max, .dump_bytes = attr->sample_stack_user};
 
 	if (sample->time < unwinder->known_from_ns)
 		return UNRESOLVED_LOSS;
@@ -122,7 +122,7 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
 		enum unresolved why = UNRESOLVED_MEMORY;
 		if (unwinder->state)
-			why = user_frames(unwinder, &sample, user.most, &user.nr);
+			why = user_frames(unwinder, attr, &sample, user.most, &user.nr);
 		if (why == UNRESOLVED_TABLE)
 			return UNWIND_WAITS;
 		count(&unwinder->counts, why);
