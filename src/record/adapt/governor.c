@@ -6,7 +6,7 @@
 enum { THOROUGH = 9, QUICK = 3, FAST = 1, PLAIN = 0 };
 enum { BY_MARKS = 1, BY_CLOCK = 0 };
 
-static const uint64_t FIRST_PATIENCE_NS = 250 * MS, MOST_PATIENCE_NS = 16000 * MS;
+static const uint64_t FIRST_DELAY_NS = 250 * MS, MOST_DELAY_NS = 16000 * MS;
 
 static uint64_t least(uint64_t one, uint64_t other)
 {
@@ -20,13 +20,13 @@ static int lower_of(int one, int other)
 
 void governor_init(struct governor *governor, const struct governor_bounds *bounds)
 {
-	const struct governor_lever lever = {.level = bounds->level, .patience_ns = FIRST_PATIENCE_NS};
+	const struct governor_condition condition = {.level = bounds->level, .delay_ns = FIRST_DELAY_NS};
 
 	*governor = (struct governor){
 		.bounds = *bounds,
-		.for_rings = {.level = BY_MARKS, .patience_ns = FIRST_PATIENCE_NS},
-		.for_memory = lever,
-		.for_cpu = lever,
+		.for_rings = {.level = BY_MARKS, .delay_ns = FIRST_DELAY_NS},
+		.for_memory = condition,
+		.for_cpu = condition,
 		.reported_level = bounds->level,
 		.next_ns = UINT64_MAX,
 	};
@@ -41,17 +41,17 @@ int governor_level(const struct governor *governor)
 }
 
 /* Raised a moment ago it was raised too early. */
-static void lower(struct governor_lever *lever, int level, uint64_t now_ns)
+static void lower(struct governor_condition *condition, int level, uint64_t now_ns)
 {
-	lever->calm_ns = 0;
-	if (level >= lever->level)
+	condition->no_reason_ns = 0;
+	if (level >= condition->level)
 		return;
-	lever->level = level;
-	if (!lever->raised_ns)
+	condition->level = level;
+	if (!condition->raised_ns)
 		return;
-	bool early = now_ns - lever->raised_ns < 4 * lever->patience_ns;
-	lever->patience_ns = early ? least(2 * lever->patience_ns, MOST_PATIENCE_NS) : FIRST_PATIENCE_NS;
-	lever->raised_ns = 0;
+	bool early = now_ns - condition->raised_ns < 4 * condition->delay_ns;
+	condition->delay_ns = early ? least(2 * condition->delay_ns, MOST_DELAY_NS) : FIRST_DELAY_NS;
+	condition->raised_ns = 0;
 }
 
 /* Each costs about twice as much as the one before, the highest more. */
@@ -60,27 +60,27 @@ static int higher_level(int level)
 	return level < 8 ? level ? 2 * level : FAST : level + 3;
 }
 
-static void raise_in_time(struct governor_lever *lever, int level_wanted, uint64_t now_ns)
+static void raise_in_time(struct governor_condition *condition, int level_wanted, uint64_t now_ns)
 {
-	if (!lever->calm_ns)
-		lever->calm_ns = now_ns;
-	if (lever->level == level_wanted || now_ns - lever->calm_ns < lever->patience_ns)
+	if (!condition->no_reason_ns)
+		condition->no_reason_ns = now_ns;
+	if (condition->level == level_wanted || now_ns - condition->no_reason_ns < condition->delay_ns)
 		return;
-	lever->level = lower_of(higher_level(lever->level), level_wanted);
-	lever->calm_ns = lever->raised_ns = now_ns;
+	condition->level = lower_of(higher_level(condition->level), level_wanted);
+	condition->no_reason_ns = condition->raised_ns = now_ns;
 }
 
 /* Who comes before the mark finds more room left for the time in which it waits for a CPU. */
 static void look_at_rings(struct governor *governor, const struct governor_stats *stats)
 {
-	struct governor_lever *lever = &governor->for_rings;
+	struct governor_condition *condition = &governor->for_rings;
 
 	if (governor->bounds.cpus && (governor->saved_ns < 0 || governor->interval_ms))
-		lever->level = BY_MARKS;
+		condition->level = BY_MARKS;
 	else if (stats->nr_near_full > governor->seen_near_full)
-		lower(lever, BY_CLOCK, stats->now_ns);
+		lower(condition, BY_CLOCK, stats->now_ns);
 	else
-		raise_in_time(lever, BY_MARKS, stats->now_ns);
+		raise_in_time(condition, BY_MARKS, stats->now_ns);
 }
 
 /*
@@ -105,20 +105,20 @@ static int level_for(const struct governor *governor, const struct governor_stat
  */
 static void look_at_memory(struct governor *governor, const struct governor_stats *stats)
 {
-	struct governor_lever *lever = &governor->for_memory;
+	struct governor_condition *condition = &governor->for_memory;
 	size_t nr_late = stats->nr_to_pack + stats->nr_blocked + (stats->nr_free ? 0 : stats->nr_packing);
 
 	if (!stats->nr_extents || !governor->bounds.level)
 		return;
 	governor->is_memory_short = 3 * nr_late > stats->nr_free && nr_late >= stats->nr_unwritten;
-	int before = lever->level;
+	int before = condition->level;
 	if (governor->is_memory_short)
-		lower(lever, level_for(governor, stats, nr_late), stats->now_ns);
+		lower(condition, level_for(governor, stats, nr_late), stats->now_ns);
 	else if (stats->nr_to_pack + stats->nr_blocked > stats->nr_extents / 8)
-		lever->calm_ns = 0;
+		condition->no_reason_ns = 0;
 	else
-		raise_in_time(lever, governor->bounds.level, stats->now_ns);
-	if (lever->level != before)
+		raise_in_time(condition, governor->bounds.level, stats->now_ns);
+	if (condition->level != before)
 		governor->nr_packed_before = stats->nr_packed;
 }
 
@@ -207,7 +207,7 @@ static void look_at_cpu(struct governor *governor, const struct governor_stats *
 	else if (full && part < EASY)
 		spend_cpu(governor, stats);
 	else
-		governor->for_cpu.calm_ns = 0;
+		governor->for_cpu.no_reason_ns = 0;
 	/* A worker that was woken a moment ago has not begun yet. */
 	governor->quiet = full && part < QUIET && ns >= (double)MS * 10 && !governor->interval_ms;
 	if (governor->for_cpu.level != level)
@@ -227,22 +227,22 @@ static uint64_t next_of_cpu(const struct governor *governor, uint64_t now_ns)
 
 static uint64_t next_of_rings(const struct governor *governor, uint64_t now_ns)
 {
-	const struct governor_lever *lever = &governor->for_rings;
+	const struct governor_condition *condition = &governor->for_rings;
 
-	if (lever->level == BY_MARKS)
+	if (condition->level == BY_MARKS)
 		return UINT64_MAX;
-	return (lever->calm_ns ? lever->calm_ns : now_ns) + lever->patience_ns;
+	return (condition->no_reason_ns ? condition->no_reason_ns : now_ns) + condition->delay_ns;
 }
 
 static uint64_t next_of_memory(const struct governor *governor, uint64_t now_ns)
 {
-	const struct governor_lever *lever = &governor->for_memory;
+	const struct governor_condition *condition = &governor->for_memory;
 
 	if (governor->is_memory_short)
-		return now_ns + (lever->level ? 10 : 50) * MS;
-	if (lever->level == governor->bounds.level)
+		return now_ns + (condition->level ? 10 : 50) * MS;
+	if (condition->level == governor->bounds.level)
 		return UINT64_MAX;
-	return lever->calm_ns ? lever->calm_ns + lever->patience_ns : now_ns + 50 * MS;
+	return condition->no_reason_ns ? condition->no_reason_ns + condition->delay_ns : now_ns + 50 * MS;
 }
 
 size_t governor_decide(struct governor *governor, const struct governor_stats *stats,

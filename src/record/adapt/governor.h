@@ -28,7 +28,7 @@ struct governor_bounds {
 	int level;   /* of compression, as it was asked for; 0: nothing is compressed */
 };
 
-/* What was seen. */
+/* Statistics of the recording at one time. */
 struct governor_stats {
 	uint64_t now_ns;            /* CLOCK_MONOTONIC */
 	uint64_t cpu_ns;            /* CPU time of all threads of the recorder so far; only needed with bounds.cpus */
@@ -37,8 +37,8 @@ struct governor_stats {
 	size_t nr_packing;          /* that are being compressed */
 	size_t nr_blocked;          /* that are compressed, but wait for one before them that is not yet */
 	size_t nr_unwritten;        /* that wait for the output */
-	/* compressed so far */ uint64_t nr_near_full; /* visits so far that found a ring nearly full */
-	uint64_t nr_packed;
+	uint64_t nr_near_full;      /* visits so far that found a ring nearly full */
+	uint64_t nr_packed;         /* batches compressed so far */
 };
 
 /*
@@ -55,17 +55,17 @@ struct governor_action {
  * The compression level that one condition asks for, and when it may be raised again. For rings the levels are 1: they
  * wake the recorder, and 0: it polls.
  */
-struct governor_lever {
+struct governor_condition {
 	int level;
-	uint64_t calm_ns;   /* since when there is no reason for a low level; 0: there is one now */
-	uint64_t raised_ns; /* when the level was last raised; 0: not since it was lowered */
+	uint64_t no_reason_ns; /* since when there is no reason for a low level; 0: there is one now */
+	uint64_t raised_ns;    /* when the level was last raised; 0: not since it was lowered */
 	/* how long there must be no reason before it is raised; grows each time that it was raised too early */
-	uint64_t patience_ns;
+	uint64_t delay_ns;
 };
 
 struct governor {
 	struct governor_bounds bounds;
-	struct governor_lever for_rings, for_memory, for_cpu;
+	struct governor_condition for_rings, for_memory, for_cpu;
 	int reported_level; /* the level in the last action */
 	unsigned interval_ms;
 	uint64_t nr_packed;                            /* stats.nr_packed when the CPU limit last changed the level */
