@@ -99,7 +99,7 @@ struct merge {
 	/* Indexes of files: [0..nr_heap) a heap by the time of their oldest entry, [nr_heap..nr_open) to be fed. */
 	size_t *heap;
 	size_t nr_heap, nr_open;
-	uint64_t given_ns; /* newest that went: what is older and comes now is late */
+	uint64_t given_ns; /* the newest time that was popped: an older entry that is put now is late */
 	uint64_t nr_late;
 };
 

@@ -20,7 +20,7 @@ struct unpack_helper;
 struct source {
 	const struct source_ops *ops;
 	struct span stays;         /* records that lie here stay as long as the source, held or not */
-	uint64_t nr_compressed[2]; /* COMPRESSED and COMPRESSED2 records in whose place what they hold was given */
+	uint64_t nr_compressed[2]; /* numbers of COMPRESSED and of COMPRESSED2 records that were decompressed */
 };
 
 struct source_record {
@@ -33,7 +33,7 @@ struct source_skip {
 	uint64_t offset, bytes;
 };
 
-/* Records that lie one behind the other in memory; the last of them may not be whole, and any may be unsound. */
+/* Records that lie one behind the other in memory; the last one may be incomplete, and any may be damaged. */
 struct source_stretch {
 	struct span records; /* 8-aligned, not empty */
 	uint64_t offset;     /* of the first record, for messages */
@@ -55,7 +55,7 @@ struct source_ops {
 	void (*hold)(struct source *source, const void *record);
 	void (*release)(struct source *source, const void *record);
 	void (*leave_out)(struct source *source, struct source_skip *skips, size_t nr); /* NULL: it cannot */
-	/* NULL: it cannot. Goes on at the next extent behind `offset`; false: there is none, nothing has changed. */
+	/* NULL: it cannot. Continues at the next extent behind `offset`; false: there is none, nothing has changed. */
 	bool (*find_extent)(struct source *source, uint64_t offset);
 	/* NULL: it cannot. See source_set_helper() and source_help(). */
 	void (*set_helper)(struct source *source, const struct unpack_helper *helper);
@@ -88,14 +88,14 @@ int source_open_stream(struct session_stream stream, const volatile sig_atomic_t
 struct session_stream source_stream_of(int fd);
 
 /*
- * Gives the records of `under`, and instead of COMPRESSED ones those that they hold. Owns `under` from here on, also
- * when it fails: -ENOMEM. `ahead`: `under` never waits, so several extents may be decompressed at once.
+ * Returns the records of `under`, with COMPRESSED records replaced by the records in them. Takes ownership of `under`,
+ * also when it fails: -ENOMEM. `ahead`: `under` never waits, so several extents may be decompressed at once.
  */
 int source_open_unpack(struct source *under, bool ahead, struct source **ret);
 
 /*
- * The same, ahead, for one of `nr_sources` that one thread reads in turn: they share the threads that decompress, and
- * what is decompressed ahead is that much less of each. `workers` is borrowed, and freed after the source.
+ * The same, with `ahead`, for one of `nr_sources` that one thread reads in turn: they share the threads that
+ * decompress, and each source decompresses fewer extents ahead. `workers` is borrowed, and freed after the source.
  */
 struct unpack_pool;
 int source_open_unpack_beside(struct source *under, struct unpack_pool *workers, size_t nr_sources,
@@ -161,7 +161,7 @@ static inline void source_release(struct source *source, const void *record)
 
 /*
  * Records that are not wanted, ascending by offset; the list (of malloc(3)) is the source's from here on. Before the
- * first source_next(). A source that cannot skip gives them all the same.
+ * first source_next(). A source that cannot skip returns them nevertheless.
  */
 static inline void source_skip(struct source *source, struct source_skip *skips, size_t nr)
 {
@@ -184,7 +184,7 @@ static inline uint64_t source_outside_bytes(const struct perf_event_header *reco
 	return record->type < RECORD_USER_FIRST ? 0 : source_trailing_bytes(record);
 }
 
-/* A record's size is sound, and how many bytes there are: 0 or -EBADMSG. */
+/* 0, or -EBADMSG: header->size is less than the size of a header. */
 int source_check_size(const struct perf_event_header *header, uint64_t offset, struct diag *reterr);
 
 /*
