@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tables of `millrace report` are those of `perf report --stdio`, byte for byte but for perf's tip at the end."""
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import subprocess
 
 import pytest
 
+import limited_graphs
 import perf_file
 from conftest import ALL_CPUS, plain_names
 
@@ -70,11 +72,12 @@ TABLES = [
 ]
 
 
+MOST_BRANCHES = 3
 GRAPHS = [
     [],
     ['--no-children'],
     ['-g', 'callee'],
-    ['-g', 'caller,0.2,3,count', '--no-children'],
+    ['-g', f'caller,0.2,{MOST_BRANCHES},count', '--no-children'],
     ['-g', 'fractal,5', '-G', '--no-children'],
     ['-g', 'flat', '--no-children'],
     ['-g', 'folded,0,period'],
@@ -163,6 +166,26 @@ def assert_same_rows(ours, expected):
         assert_same_junk(ours_junk, its_junk)
 
 
+def assert_same_limited_graphs(table, data, tools, script):
+    """Both reports are what the limit leaves of the report without one, which both have in common."""
+    where = table.index('-g') + 1
+    limit = f',{MOST_BRANCHES},count'
+
+    def reports(values):
+        mode = table[where].replace(limit, values)
+        return [tool(*table[:where], mode, *table[where + 1:], '-i', data) for tool in tools]
+
+    (counts, its_counts), (periods, its_periods) = reports(',count'), reports(',period')
+    assert_same_graphs(counts, its_counts)
+    assert_same_graphs(periods, its_periods)
+    whole = limited_graphs.with_periods(without_junk(counts)[0], without_junk(periods)[0], script)
+    (ours, ours_junk), (expected, its_junk) = map(without_junk, reports(limit))
+    assert_same_junk(ours_junk, its_junk)
+    assert limited_graphs.parse(ours)[0] == limited_graphs.parse(expected)[0]
+    for text in ours, expected:
+        limited_graphs.assert_limited(text, whole, MOST_BRANCHES)
+
+
 def assert_same_graphs(ours, expected):
     if ours == expected or unordered(ours) == unordered(expected):
         return
@@ -198,7 +221,84 @@ def graph_data(request, need_root, perf, millrace, tmp_path_factory):
 
 @pytest.mark.parametrize('table', GRAPHS, ids=' '.join)
 def test_graphs(table, graph_data, perf, millrace):
-    assert_same_graphs(millrace('report', *table, '-i', graph_data).out, theirs(perf, *table, '-i', graph_data))
+    def ours(*args):
+        return millrace('report', *args).out
+
+    def its(*args):
+        return theirs(perf, *args)
+
+    if f',{MOST_BRANCHES},' in ' '.join(table):
+        script = millrace('script', '-F', 'ip,sym,dso', '-i', graph_data).out
+        assert_same_limited_graphs(table, graph_data, [ours, its], script)
+    else:
+        assert_same_graphs(ours(*table, '-i', graph_data), its(*table, '-i', graph_data))
+
+
+@pytest.fixture(scope='module')
+def equal_branches(programs, tmp_path_factory):
+    """
+    A function with callers in six objects, in one of them two functions: one caller has two samples, the others,
+    with one, are equal, and a limit shows two of them.
+    """
+    base = tmp_path_factory.mktemp('branches')
+    names = subprocess.run(['nm', '-v', programs / 'spin'], capture_output=True, text=True, check=True).stdout
+    functions = {name: int(value, 16) for value, name in re.findall(r'^(\w+) [Tt] (\w+)$', names, re.M)}
+    callers = {1: 'main', 2: '_start', 3: 'spin_outer', 4: 'spin_thread', 5: 'args_parse', 6: 'spin_right'}
+    tid = (1 << 22) + 72
+    records, samples = comm_record(tid, 'python3'), []
+    for nr in callers:
+        (base / str(nr)).write_bytes((programs / 'spin').read_bytes())
+        records += map_record(tid, nr << 24, base / str(nr))
+    for nr, name in [*callers.items(), (6, '_init'), (4, callers[4])]:
+        leaf, caller = (1 << 24) + functions['spin_left'], (nr << 24) + functions[name]
+        samples.append(perf_file.sample(2, leaf, tid << 32 | tid, 1, 3, (1 << 64) - 512, leaf, caller + 1))
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 1 << 5 | 1 << 8)
+    path = base / 'perf.data'
+    path.write_bytes(perf_file.build([attr], {}, records=records + b''.join(samples) + perf_file.FINISHED_ROUND))
+    return path
+
+
+LIMITED = ['-g', f'caller,0,{MOST_BRANCHES},count', '--no-children']
+
+
+# perf's objects lie in its memory in another order with each of these.
+@pytest.mark.parametrize('tunable', ['mmap_threshold=300', 'tcache_max=200'])
+def test_equal_branches_at_a_limit(tunable, equal_branches, perf, millrace):
+    script = millrace('script', '-F', 'ip,sym,dso', '-i', equal_branches).out
+    assert_same_limited_graphs(LIMITED, equal_branches, [
+        lambda *args: millrace('report', *args).out,
+        lambda *args: theirs(perf, *args, env={'GLIBC_TUNABLES': f'glibc.malloc.{tunable}'})], script)
+
+
+def test_other_branches_at_a_limit_are_seen(equal_branches, millrace):
+    counts, periods, *others = (millrace('report', '-g', mode, '--no-children', '-i', equal_branches).out
+                                for mode in ('caller,0,count', 'caller,0,period', 'caller,0,2,count',
+                                             'caller,0,4,count'))
+    script = millrace('script', '-F', 'ip,sym,dso', '-i', equal_branches).out
+    whole = limited_graphs.with_periods(counts, periods, script)
+    head = counts[:counts.index('            |')]
+
+    def report(*callers):
+        """A report as if these were the callers that are shown."""
+        left = ' ' * 12 + '|'
+        return head + ''.join(f'{left}          \n{left}--{nr}--{caller}\n{left}          spin_left\n'
+                              for nr, caller in callers) + '\n\n'
+
+    most, equal = (2, 'spin_thread'), re.findall('--1--(.*)', counts)
+    assert len(equal) == 6 and equal.index('spin_right') < equal.index('_init')
+    for one, other in itertools.permutations(equal, 2):
+        text = report(most, (1, one), (1, other))
+        if '_init' in (one, other) and (one, other) != ('spin_right', '_init'):  # in one object, at a lower address
+            others.append(text)
+        else:
+            limited_graphs.assert_limited(text, whole, MOST_BRANCHES)
+    others += [report(most, (1, 'main'), (1, 'main')), report((1, 'main'), most, (1, 'args_parse')),
+               report((1, 'main'), (1, 'args_parse'), (1, '_start')), report(most, (1, 'main'), (1, 'spin_left')),
+               report(most, (1, 'main'), (2, 'args_parse')),
+               report(most, (1, 'main'), (1, '_start')).replace('   spin_left', '   spin_outer')]
+    for text in others:
+        with pytest.raises(AssertionError, match='not the first'):
+            limited_graphs.assert_limited(text, whole, MOST_BRANCHES)
 
 
 def test_values_of_threads(need_root, perf, millrace, tmp_path):
