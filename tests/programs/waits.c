@@ -5,7 +5,7 @@
  * from when to when by CLOCK_MONOTONIC, and how often it was switched out in that time.
  *
  * waits KIND THREADS MILLISECONDS [FILE]
- * KIND: sleep   sleeps of 10 ms
+ * KIND: sleep   sleeps of 10 ms, 30 of them or more: beside other load they take longer
  *       futex   threads hand a token on in a circle; each holds it for 1 ms of sleep
  *       pipe    a byte goes round through pipes, without a pause
  *       read    reads FILE with O_DIRECT
@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 64, READ_BYTES = 4096 };
+enum { MOST_THREADS = 64, READ_BYTES = 4096, LEAST_SLEEPS = 30 };
 
 struct worker {
 	pthread_t thread;
@@ -149,7 +149,7 @@ static void wait_in_kind(unsigned index)
 			(void)!write(pipes[1 % nr_workers][1], "e", 1);
 		return;
 	}
-	while (!is_over()) {
+	for (unsigned nr = 0; !is_over() || (sleeps && nr < LEAST_SLEEPS); nr++) {
 		if (sleeps) {
 			sleep_us(10000);
 		} else if (futex) {
