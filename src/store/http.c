@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -253,6 +254,22 @@ static struct curl_slist *headers_of(const struct http_post *post)
 	return post->type ? add_header(list, "Content-Type", post->type) : list;
 }
 
+/* "... after 7 ms: ..." without the number: two failures of one reason have one text, and the agent tells it once. */
+static void remove_duration(char *why)
+{
+	static const char word[] = " after ";
+	unsigned long duration;
+	int end = 0;
+
+	for (char *at = why; (at = strstr(at, word)); at++)
+		if (sscanf(at + strlen(word), "%lu m%n", &duration, &end) == 1 && end) {
+			char *rest = at + strlen(word) + end;
+			rest += strspn(rest, "abcdefghijklmnopqrstuvwxyz");
+			memmove(at, rest, strlen(rest) + 1);
+			return;
+		}
+}
+
 int http_post(struct http *http, const struct http_post *post, struct buf *answer, struct diag *reterr)
 {
 	AUTO_FREE char *url = NULL;
@@ -283,6 +300,7 @@ int http_post(struct http *http, const struct http_post *post, struct buf *answe
 	library.slist_free_all(headers);
 	if (http->receiver_err)
 		return http->receiver_err;
+	remove_duration(http->why);
 	if (code != CURLE_OK)
 		return diag_set(reterr,
 				http->has_given || (code == CURLE_OPERATION_TIMEDOUT && was_idle) ? -EIO
