@@ -139,33 +139,50 @@ def test_unchanged(millrace, builds, tmp_path, mode):
 # A file that is nowhere to be found when the recording has ended; OWN: in a mount namespace.
 OWN = 'mount --make-rprivate /; mount -t tmpfs none own; '
 GONE = {
-    'deploy': 'cp $B/v1 $A; ./$A; cp $B/v2 $A.new; mv $A.new $A',
-    'deleted': 'cp $B/v1 $A; ./$A; rm $A',
-    'namespace': f'unshare -m sh -ec "{OWN} cp $B/v1 own/$A; own/$A"',
+    'deploy': 'cp $B/v1 $A; sh run ./$A; cp $B/v2 $A.new; mv $A.new $A',
+    'deleted': 'cp $B/v1 $A; sh run ./$A; rm $A',
+    'namespace': f'unshare -m sh -ec "{OWN} cp $B/v1 own/$A; sh run own/$A"',
     'short': f'unshare -m sh -ec "{OWN} cp $B/v1 own/$A; own/$A 0.01; own/$A 0.01; own/$A 0.01"',
-    'namespace and here': f'cp $B/v2 $A; unshare -m sh -ec "{OWN} cp $B/v1 own/$A; mount --bind own/$A $A; ./$A"; ./$A',
+    'namespace and here': f'cp $B/v2 $A; unshare -m sh -ec "{OWN} cp $B/v1 own/$A; mount --bind own/$A $A; '
+                          'sh run ./$A"; ./$A',
     'overlay': f'mkdir low all; unshare -m sh -ec "{OWN} mkdir own/up own/work; mount -t overlay none -o lowerdir=low,'
-               'upperdir=own/up,workdir=own/work all; cp $B/v1 all/$A; all/$A"',
-    'chroot': 'mkdir -p own/bin; cp $B/v1.static own/bin/$A; chroot own /bin/$A; rm -r own',
-    'memfd': 'exec python3 memfd.py',
+               'upperdir=own/up,workdir=own/work all; cp $B/v1 all/$A; sh run all/$A"',
+    'chroot': 'mkdir -p own/bin; cp $B/v1.static own/bin/$A; sh run chroot own /bin/$A; rm -r own',
+    'memfd': 'sh run python3 memfd.py',
 }
 OF_OURS = 'cp $B/v1 own/$A; own/$A'
 MEMFD = """
 import os
+import sys
 fd = os.memfd_create(os.environ['A'])
 os.write(fd, open(os.environ['B'] + '/v1', 'rb').read())
-os.execve(f'/proc/self/fd/{fd}', [os.environ['A']], os.environ)
+os.execve(f'/proc/self/fd/{fd}', [os.environ['A'], *sys.argv[1:]], os.environ)
+"""
+# Runs a program. With $HELD, it ends as soon as it has had 0.3 s of CPU time and the recorder has its file open: on a
+# busy machine the recorder may look later than that, and then the file of a program that has ended is not found.
+RUN = """
+[ "$HELD" ] || exec "$@"
+"$@" 1000 & pid=$!
+is_it() { case $(readlink /proc/$pid/exe) in *$A*) ;; *) false ;; esac; }
+is_held() { stat -L -c %d:%i /proc/$RECORDER/fd/* 2>/dev/null | grep -qx "$(stat -L -c %d:%i /proc/$pid/exe)"; }
+ran() { read -r line </proc/$pid/stat; set -- ${line##*) }; [ ${12} -ge $(($(getconf CLK_TCK) * 3 / 10)) ]; }
+until is_it && ran && is_held; do sleep 0.02; done
+kill $pid
+wait $pid || :
 """
 
 
 @pytest.fixture
 def record_what_goes(program, builds, tmp_path):
-    def run(what, *options, within=(), status=0, **environ):
+    def run(what, *options, within=(), status=0, held=False, **environ):
+        """held: the recorder has the file open before the program ends."""
         (tmp_path / 'own').mkdir(exist_ok=True)
         (tmp_path / 'memfd.py').write_text(MEMFD)
+        (tmp_path / 'run').write_text(RUN)
         return run_command([*within, program, 'record', *options, '-e', 'cpu-clock', '-F', '4999', '-o',
-                            tmp_path / 'data', '--', 'sh', '-ec', GONE.get(what, OF_OURS)], cwd=tmp_path, status=status,
-                           env={**os.environ, **environ, 'A': APP, 'B': str(builds)})
+                            tmp_path / 'data', '--', 'sh', '-ec', 'export RECORDER=$PPID; ' + GONE.get(what, OF_OURS)],
+                           cwd=tmp_path, status=status,
+                           env={**os.environ, **environ, 'A': APP, 'B': str(builds), 'HELD': 'y' if held else ''})
     return run
 
 
@@ -173,12 +190,12 @@ def record_what_goes(program, builds, tmp_path):
 def test_kept_while_it_lived(millrace, perf, record_what_goes, tmp_path, what):
     """Named by its own functions, by perf as well."""
     home = {'HOME': str(tmp_path / 'home')}
-    done = record_what_goes(what, '-a', **home)
+    done = record_what_goes(what, '-a', held=True, **home)
     assert f'into {tmp_path}/home/.debug, because' in done.err
     for reader in [millrace] + [perf] * ('here' not in what):  # of two files under one path perf knows one
         out = reader('report', '-i', tmp_path / 'data', '-s', 'dso,sym', '--dsos', f'{APP},memfd:{APP} (deleted)',
                       '--percent-limit', '0', env={**os.environ, **home}).out
-        assert 'hot_v1_a' in out and ('hot_v2_a_longer_name' in out) == ('here' in what), out
+        assert 'hot_v1_a' in out and ('hot_v2_a_longer_name' in out) == ('here' in what), (out, done.err)
         assert not re.search(r'\[\.\] 0x', out), out
 
 
@@ -219,14 +236,14 @@ def test_objects_that_were_gone_are_reported(millrace, record_what_goes, tmp_pat
            f'code in {tmp_path}/{APP} has no names\n' in done.err
     said = millrace('report', '-i', tmp_path / 'data', '-s', 'dso,sym', env={**os.environ, **home}).err
     assert f'{tmp_path}/{APP} is not here: it was removed, or not accessible, before record could read it' in said, said
-    assert 'could be read' not in record_what_goes('deleted', **home).err
+    assert 'could be read' not in record_what_goes('deleted', held=True, **home).err
 
 
 def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
     cache = tmp_path / 'cache'
     inodes = set()
     for nr in range(2):
-        said = record_what_goes('deleted', '--buildid-dir', cache).err
+        said = record_what_goes('deleted', '--buildid-dir', cache, held=True).err
         assert nr or 'copied' in said
         # A recorder in a mount namespace of its own keeps libraries there, too, each when it is first sampled.
         elf, = (path for path in cache.glob('.build-id/*/*/elf') if APP in path.resolve().parts)
@@ -240,7 +257,7 @@ def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
 def test_bundle_has_what_goes(millrace, record_what_goes, tmp_path, what):
     """Elsewhere there is no ~/.debug."""
     home = {'HOME': str(tmp_path / 'home')}
-    record_what_goes(what, '-a', '--bundle', **home)
+    record_what_goes(what, '-a', '--bundle', held=True, **home)
     assert not (tmp_path / 'home').exists()
     out = millrace('report', '-i', tmp_path / 'data', '-s', 'dso,sym', '--dsos', APP, env={**os.environ, **home}).out
     assert 'hot_v1_a' in out and not re.search(r'\[\.\] 0x', out), out
