@@ -53,6 +53,12 @@ def chains(millrace, path, programs):
     return [names for names in samples if any(name.startswith('deep_burn') for name in names)]
 
 
+def not_copied(said):
+    """Of how many stacks the recorder has said that what their chain needs was not copied."""
+    counts = re.findall(r'(\d+) of \d+ stacks (?:did not fit|lead behind their copy|had no stack)', said)
+    return sum(map(int, counts))
+
+
 def check_chains(found, least=30, said=''):
     """
     A sample may be in the kernel, or in what deep_burn() calls; all callers are there, up to _start(). But the kernel
@@ -61,8 +67,7 @@ def check_chains(found, least=30, said=''):
     assert len(found) >= least
     short = [names for names in found if not names[-1].startswith('_start') or
              sum(name.startswith('deep_call') for name in names) != CALLS]
-    counts = re.findall(r'(\d+) of \d+ stacks (?:did not fit|lead behind their copy|had no stack)', said)
-    assert len(short) <= min(sum(map(int, counts)), len(found) // 20), (short, said)
+    assert len(short) <= min(not_copied(said), len(found) // 20), (short, said)
 
 
 def until_used(process):
@@ -110,40 +115,40 @@ def test_small_memory(millrace, programs, tmp_path):
     path = tmp_path / 'perf.data'
     done = millrace('record', *UNWIND, '--buffer-memory', '2M', '-o', path, '--', programs / 'deep', '-m', '150')
     check_no_stack(path)
-    reported = re.search(r'(\d+) of \d+ stacks came when memory was full', done.err)
+    reported = re.findall(r'(\d+) of \d+ stacks came when memory was full', done.err)
     found = chains(millrace, path, programs)
     whole = [names for names in found if names[-1].startswith('_start')]
     check_chains(whole, least=0)
-    assert len(found) - len(whole) <= (int(reported.group(1)) if reported else 0)
+    assert len(found) - len(whole) <= sum(map(int, reported)) + not_copied(done.err)
 
 
 def test_pipe(millrace, perf, programs, tmp_path):
     for options in [], ['-z']:
         path = tmp_path / 'pipe'
-        path.write_bytes(millrace('record', *UNWIND, *options, '-o', '-', '--', programs / 'deep', '-m', '150',
-                                  binary=True).out)
+        done = millrace('record', *UNWIND, *options, '-o', '-', '--', programs / 'deep', '-m', '150', binary=True)
+        path.write_bytes(done.out)
         check_no_stack(path)
-        check_chains(chains(millrace, path, programs))
+        check_chains(chains(millrace, path, programs), said=done.err.decode())
         assert 'deep_call' in perf('script', '-i', path).out
 
 
 def test_switched_output(millrace, programs, tmp_path):
-    millrace('record', *UNWIND, '--switch-output=20K', '-o', tmp_path / 'part', '--', programs / 'deep', '-m', '800',
-             '-c', '1')
+    done = millrace('record', *UNWIND, '--switch-output=20K', '-o', tmp_path / 'part', '--', programs / 'deep', '-m',
+                    '800', '-c', '1')
     parts, found = sorted(tmp_path.glob('part.*')), []
     assert len(parts) > 1
     for path in parts:
         check_no_stack(path)
         found += chains(millrace, path, programs)
-    check_chains(found, least=100)
+    check_chains(found, least=100, said=done.err)
 
 
 def test_flight(millrace, programs, tmp_path):
     script = f'{programs}/deep -m 200; kill -USR2 $PPID; while ! ls {tmp_path}/held.*; do sleep 0.05; done'
-    millrace('record', *UNWIND, '--flight=60s', '-o', tmp_path / 'held', '--', 'sh', '-c', script)
+    done = millrace('record', *UNWIND, '--flight=60s', '-o', tmp_path / 'held', '--', 'sh', '-c', script)
     path, = tmp_path.glob('held.*')
     check_no_stack(path)
-    check_chains(chains(millrace, path, programs))
+    check_chains(chains(millrace, path, programs), said=done.err)
 
 
 def test_snapshots_of_overwritten_rings(millrace, programs, tmp_path):
@@ -162,10 +167,10 @@ def test_snapshots_of_overwritten_rings(millrace, programs, tmp_path):
 def test_both_kinds_of_rings(millrace, programs, tmp_path):
     path = tmp_path / 'perf.data'
     events = 'cpu-clock/call-graph=unwind/,task-clock/call-graph=unwind,overwrite/'
-    millrace('record', '-F', '997', '-e', events, '-m', '8M', '-o', path, '--', 'sh', '-c',
-             f'for i in $(seq 15); do {programs}/deep -m 10; done')
+    done = millrace('record', '-F', '997', '-e', events, '-m', '8M', '-o', path, '--', 'sh', '-c',
+                    f'for i in $(seq 15); do {programs}/deep -m 10; done')
     check_no_stack(path)
-    check_chains(chains(millrace, path, programs), least=120)
+    check_chains(chains(millrace, path, programs), least=120, said=done.err)
 
 
 def test_lost_task_events(recorder, millrace, programs, spawn, run, tmp_path):
@@ -232,7 +237,7 @@ def test_configuration(millrace, programs, tmp_path):
                         '100', env={'MILLRACE_CONFIG': str(config)})
         assert 'unknown' not in done.err
         check_no_stack(path)
-        check_chains(chains(millrace, path, programs), least=20)
+        check_chains(chains(millrace, path, programs), least=20, said=done.err)
 
 
 def test_control(recorder, millrace, programs, run, tmp_path):
@@ -240,9 +245,9 @@ def test_control(recorder, millrace, programs, run, tmp_path):
     process = recorder([*UNWIND, '-a', '-o', path])
     run([programs / 'deep', '-m', '150'])
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    err = process.communicate(timeout=60)[1]
     check_no_stack(path)
-    check_chains(chains(millrace, path, programs))
+    check_chains(chains(millrace, path, programs), said=err)
 
 
 def test_process_that_runs(millrace, programs, spawn, tmp_path):
@@ -250,10 +255,10 @@ def test_process_that_runs(millrace, programs, spawn, tmp_path):
     path = tmp_path / 'perf.data'
     process = spawn([programs / 'deep', '-m', '60000'])
     wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == str(programs / 'deep'), 'the program runs')
-    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
+    done = millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
     process.kill()
     check_no_stack(path)
-    check_chains(chains(millrace, path, programs))
+    check_chains(chains(millrace, path, programs), said=done.err)
 
 
 def test_program_that_is_deleted(millrace, programs, spawn, tmp_path):
@@ -264,12 +269,13 @@ def test_program_that_is_deleted(millrace, programs, spawn, tmp_path):
     wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == str(program), 'the program runs')
     program.unlink()
     program.write_bytes(b'another file')
-    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
+    done = millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
     process.kill()
     text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
     found = [len(sample.strip().splitlines()) - 1 for sample in text.split('\n\n') if 'deep' in sample]
     in_program = [frames for frames in found if frames >= CALLS + 4]
-    assert len(in_program) >= 30 and len(in_program) == len(found)
+    assert len(in_program) >= 30
+    assert len(found) - len(in_program) <= min(not_copied(done.err), len(found) // 20)
 
 
 def test_program_in_another_mount_namespace(millrace, programs, spawn, tmp_path):
@@ -281,19 +287,20 @@ def test_program_in_another_mount_namespace(millrace, programs, spawn, tmp_path)
     process = spawn(['unshare', '-m', 'sh', '-c', script])
     wait_until(lambda: os.readlink(f'/proc/{process.pid}/exe') == f'{inside}/deep', 'the program runs')
     assert not (inside / 'deep').exists()
-    millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
+    done = millrace('record', *UNWIND, '-p', process.pid, '-o', path, '--', *until_used(process))
     process.kill()
     text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
     found = [len(sample.strip().splitlines()) - 1 for sample in text.split('\n\n') if 'deep' in sample]
-    assert len(found) >= 30 and min(found) >= CALLS + 4
+    short = [frames for frames in found if frames < CALLS + 4]
+    assert len(found) >= 30 and len(short) <= min(not_copied(done.err), len(found) // 20)
 
 
 def test_short_processes(millrace, programs, tmp_path):
     """They have ended when their samples are looked at."""
     path = tmp_path / 'perf.data'
     script = f'for i in $(seq 40); do {programs}/deep -m 10; done'
-    millrace('record', *UNWIND, '-F', '997', '-o', path, '--', 'sh', '-c', script)
-    check_chains(chains(millrace, path, programs), least=100)
+    done = millrace('record', *UNWIND, '-F', '997', '-o', path, '--', 'sh', '-c', script)
+    check_chains(chains(millrace, path, programs), least=100, said=done.err)
 
 
 def test_killed_recorder(recorder, millrace, programs, spawn, tmp_path):
@@ -318,9 +325,9 @@ def test_stacks_that_do_not_fit(millrace, programs, tmp_path):
                     programs / 'deep', '-m', '150', '-b', '3000')
     cut, all_stacks = map(int, re.search(r'(\d+) of (\d+) stacks did not fit in 4 KiB', done.err).groups())
     found = chains(millrace, path, programs)
-    assert 30 <= len(found) <= cut <= all_stacks
-    for names in found:
-        assert 0 < sum(name.startswith('deep_call') for name in names) < 3
+    assert 30 <= len(found) <= not_copied(done.err) <= all_stacks
+    calls = [sum(name.startswith('deep_call') for name in names) for names in found]
+    assert max(calls) < 3 and calls.count(0) <= min(not_copied(done.err) - cut, len(found) // 20)
     loss = millrace('report', '--loss', '-i', path).out
     counts = {name: int(number) for name, number in re.findall(r'^ *stacks (\w+) +(\d+)$', loss, re.M)}
     assert counts['cut'] == cut and sum(counts.values()) <= all_stacks
@@ -332,9 +339,10 @@ def test_stacks_that_cannot_be_copied(millrace, programs, tmp_path):
     done = millrace('record', *UNWIND, '-o', path, '--', programs / 'deep', '-m', '150', '-a', '8192')
     short = int(re.search(r'(\d+) of \d+ stacks lead behind their copy, which is shorter', done.err).group(1))
     found = chains(millrace, path, programs)
-    assert 30 <= len(found) <= short and 'SIZE' not in done.err
-    for names in found:
-        assert sum(name.startswith('deep_call') for name in names) == CALLS and names[-1] == 'main'
+    assert 30 <= len(found) <= not_copied(done.err) and 'SIZE' not in done.err
+    in_main = [names for names in found if names[-1] == 'main' and
+               sum(name.startswith('deep_call') for name in names) == CALLS]
+    assert len(found) - len(in_main) <= len(found) // 20  # a page that is moved is not there, either
     loss = millrace('report', '--loss', '-i', path).out
     assert re.search(rf'^ *stacks copied in part +{short}$', loss, re.M)
 
@@ -360,11 +368,11 @@ def test_ordinary_user(millrace, program, run, programs, steady_sysctl, tmp_path
         for source in program, programs / 'deep':
             shutil.copy(source, place / source.name)
         options = ['-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', '-o', place / 'perf.data']
-        run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', place / program.name, 'record', *options,
-             '--', place / 'deep', '-m', '150'], cwd=place)
+        done = run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', place / program.name, 'record',
+                    *options, '--', place / 'deep', '-m', '150'], cwd=place)
         os.chown(place / 'perf.data', 0, 0)
         check_no_stack(place / 'perf.data')
-        check_chains(chains(millrace, place / 'perf.data', place))
+        check_chains(chains(millrace, place / 'perf.data', place), said=done.err)
     finally:
         shutil.rmtree(place)
 
