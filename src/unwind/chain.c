@@ -365,7 +365,7 @@ const char *unwind_end_text(enum unwind_end end)
 {
 	switch (end) {
 	case UNWIND_CUT_STACK: return "were copied in part";
-	case UNWIND_SHORT_COPY: return "lead behind their copy, which is shorter than was asked for";
+	case UNWIND_SHORT_COPY: return "go on beyond the part that the kernel could copy";
 	case UNWIND_NO_CFI: return "lead into code without unwind information";
 	case UNWIND_NO_OBJECT: return "lead into code without a file that could be read";
 	case UNWIND_BAD_MEMORY: return "lead out of the stack";

@@ -55,7 +55,7 @@ def chains(millrace, path, programs):
 
 def not_copied(said):
     """Of how many stacks the recorder has said that what their chain needs was not copied."""
-    counts = re.findall(r'(\d+) of \d+ stacks (?:did not fit|lead behind their copy|had no stack)', said)
+    counts = re.findall(r'(\d+) of \d+ stacks (?:did not fit|go on beyond the part|had no stack)', said)
     return sum(map(int, counts))
 
 
@@ -337,7 +337,7 @@ def test_stacks_that_cannot_be_copied(millrace, programs, tmp_path):
     """Where a page of the stack is not there the copy ends, of any size: the summary advises none."""
     path = tmp_path / 'perf.data'
     done = millrace('record', *UNWIND, '-o', path, '--', programs / 'deep', '-m', '150', '-a', '8192')
-    short = int(re.search(r'(\d+) of \d+ stacks lead behind their copy, which is shorter', done.err).group(1))
+    short = int(re.search(r'(\d+) of \d+ stacks go on beyond the part', done.err).group(1))
     found = chains(millrace, path, programs)
     assert 30 <= len(found) <= not_copied(done.err) and 'SIZE' not in done.err
     in_main = [names for names in found if names[-1] == 'main' and
