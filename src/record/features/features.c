@@ -171,6 +171,24 @@ static int collect_clockid(const struct features_params *params, struct buf *out
 	return 1;
 }
 
+enum { CLOCK_TRIES = 10, CLOCK_NEAR_NS = 10000 };
+
+/* A thread may be preempted between two readings, for many ms: the nearest of some tries is taken. */
+static void read_clocks(clockid_t clockid, struct feature_clock *ret)
+{
+	uint64_t nearest_ns = UINT64_MAX;
+
+	for (unsigned i = 0; i < CLOCK_TRIES && nearest_ns > CLOCK_NEAR_NS; i++) {
+		uint64_t before_ns = clock_ns(clockid), wall_ns = clock_ns(CLOCK_REALTIME),
+			 apart_ns = clock_ns(clockid) - before_ns;
+		if (apart_ns >= nearest_ns)
+			continue;
+		nearest_ns = apart_ns;
+		ret->wall_ns = wall_ns;
+		ret->clock_ns = before_ns + apart_ns / 2;
+	}
+}
+
 /* That clock and the time of day at one moment: readers show the latter by it. */
 static int collect_clock_data(const struct features_params *params, struct buf *out)
 {
@@ -178,12 +196,8 @@ static int collect_clock_data(const struct features_params *params, struct buf *
 
 	if (!attr)
 		return 0;
-	struct feature_clock clock = {
-		.version = 1,
-		.clockid = (uint32_t)attr->clockid,
-		.wall_ns = clock_ns(CLOCK_REALTIME),
-		.clock_ns = clock_ns(attr->clockid),
-	};
+	struct feature_clock clock = {.version = 1, .clockid = (uint32_t)attr->clockid};
+	read_clocks(attr->clockid, &clock);
 	feature_encode_clock(&clock, out);
 	return 1;
 }
