@@ -10,14 +10,18 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
-from conftest import MILLRACE, TRACEFS, stat_of, wait_until
-from test_clickhouse import Store
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import perfdata  # noqa: E402
+from conftest import MILLRACE, TRACEFS, stat_of, wait_until  # noqa: E402
+from test_clickhouse import Store  # noqa: E402
 
 
 def status(state):
@@ -494,6 +498,54 @@ def test_what_a_server_refuses_holds_nothing_up(agent, millrace, server):
     found = agent.stop()
     assert 'HTTP 400' in agent.err and (agent.state / 'refused.data').exists()
     assert found['refused']['pieces'] + found['delivered']['pieces'] == found['recorded']['pieces']
+
+
+def put_stray(path):
+    """Gives a sample in the middle of a recording the id of no event. Returns how many samples are left."""
+    data = perfdata.PerfData(path)
+    before = perfdata.IP | perfdata.TID | perfdata.TIME
+    assert data.attrs[0].sample_type & (before | perfdata.ADDR | perfdata.IDENTIFIER | perfdata.ID) == \
+        before | perfdata.ID
+    places = [record.offset + 32 for record in data.records() if record.type == perfdata.SAMPLE]
+    assert len(places) > 10
+    with open(path, 'r+b') as file:
+        file.seek(places[len(places) // 2])
+        file.write(struct.pack('<Q', 1 << 60))
+    return len(places) - 1
+
+
+@pytest.mark.parametrize('kind', ['clickhouse', 'post', 'files'])
+def test_a_sample_of_no_event_holds_back_no_other(agent, millrace, programs, server, tmp_path, kind):
+    """Such a piece is delivered, and counted so."""
+    record, out = agent.state / 'record', tmp_path / 'out'
+    record.mkdir(parents=True)
+    millrace('record', '-qa', '--clockid=mono', '--freq=997', '--event=cpu-clock', '--event=task-clock', '-o',
+             tmp_path / 'data', '--', programs / 'spin', '-m', '300')
+    left = put_stray(tmp_path / 'data')
+    shutil.copy(tmp_path / 'data', record / 'perf.data.1')
+    class Handler(Takes):
+        bodies = []
+    if kind != 'clickhouse' and 'no format "pprof"' in millrace('agent', '--format=pprof', status=129).err:
+        pytest.skip('this build cannot write pprof')
+    if kind == 'post':
+        server.start(Handler)
+        agent(f'--to=http://127.0.0.1:{server.port}/', '--format=pprof')
+    elif kind == 'clickhouse':
+        server.start()
+        agent(f'--to=clickhouse://127.0.0.1:{server.port}')
+    else:
+        agent(f'--files={out}', '--format=pprof')
+    agent.until(lambda found: found['delivered']['pieces'] + found['refused']['pieces'] >= 1, 'the piece')
+    found = agent.stop()
+    assert found['delivered'] == found['recorded'] and found['delivered']['samples'] >= left
+    assert not (agent.state / 'refused.data').exists()
+    assert f'are delivered ({left}): ' in agent.err and 'samples of events that the file does not describe' in agent.err
+    if kind == 'post':
+        assert len(Handler.bodies) == found['delivered']['pieces'] - found['empty_pieces']
+    elif kind == 'clickhouse':
+        assert sum(row[7] for row in server.rows) == found['delivered']['samples']
+    else:
+        assert len(list(out.iterdir())) == found['delivered']['pieces']
 
 
 @pytest.mark.parametrize('trigger', ['exit', 'load', 'signal', 'psi', 'event'])

@@ -76,7 +76,7 @@ int delivery_run(void *ctx)
 		err = move_file(delivery, path);
 	else if (options->files) {
 		sandbox_enter(path, 0);
-		err = feed_into_file(&feed, options->send.format, path, 0, &file);
+		err = feed_into_file(&feed, options->send.format, path, &file);
 		delivery->result->counts = file.counts;
 	} else {
 		sandbox_enter(NULL, SANDBOX_NETWORK);

@@ -438,7 +438,13 @@ static void reap_delivery(struct agent *agent)
 		snprintf(message, sizeof(message), "the store had not answered when the agent ended");
 	else if (WIFSIGNALED(status))
 		snprintf(message, sizeof(message), "the delivery was ended by signal %d", WTERMSIG(status));
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	/* Samples of no event at the end of what else is whole, or records that cannot be read behind those that can.
+	 */
+	bool is_damaged = WIFEXITED(status) && result->err == -EBADMSG && result->counts.nr_samples;
+	if (is_damaged)
+		log_note("a piece is damaged; the samples that can be read are delivered (%" PRIu64 "): %s",
+			 result->counts.nr_samples, message);
+	if (is_damaged || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		delivered(agent);
 	else if (result->err == -EBADMSG ||
 		 ((result->err == -EINVAL || result->err == -ENOMEM) && ++agent->nr_refusals >= MOST_REFUSALS) ||

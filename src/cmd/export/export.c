@@ -143,7 +143,7 @@ static int run(const struct export_options *options, const char *path)
 {
 	const struct feed_options feed = feed_of(options);
 	struct feed_result file;
-	int err = feed_into_file(&feed, options->format, path, FEED_KEEP_DAMAGED, &file);
+	int err = feed_into_file(&feed, options->format, path, &file);
 	const struct feed_counts counts = file.counts;
 
 	if (file.bytes && strcmp(path, "-") != 0)

@@ -500,7 +500,7 @@ int feed_recording(const struct feed_options *options, const struct export_forma
 }
 
 int feed_into_file(const struct feed_options *options, const struct export_format *format, const char *path,
-		   enum feed_file_flags flags, struct feed_result *ret)
+		   struct feed_result *ret)
 {
 	struct exporter *exporter;
 	struct result_file file;
@@ -515,12 +515,12 @@ int feed_into_file(const struct feed_options *options, const struct export_forma
 	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
 	err = feed_recording(options, format, &target, &exporter, &ret->counts);
 	export_free(exporter);
-	bool whole = !err || (flags & FEED_KEEP_DAMAGED && err == -EBADMSG && ret->counts.nr_samples);
+	bool kept = !err || (err == -EBADMSG && ret->counts.nr_samples);
 	uint64_t bytes = result_file_bytes(&file);
-	int stored = result_file_close(&file, whole, &diag);
+	int stored = result_file_close(&file, kept, &diag);
 	if (stored)
 		log_error("%s", diag.text);
 	else
-		ret->bytes = whole ? bytes : 0;
-	return err ? err : stored;
+		ret->bytes = kept ? bytes : 0;
+	return stored ? stored : err;
 }

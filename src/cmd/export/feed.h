@@ -38,13 +38,12 @@ int feed_recording(const struct feed_options *options, const struct export_forma
 		   const struct export_target *target, struct exporter **ret, struct feed_counts *ret_counts);
 
 /*
- * The same into a file, which replaces an older one when it is complete. FEED_KEEP_DAMAGED: the file is kept also when
- * the recording is damaged. 0, or -errno: the reason is printed.
+ * The same into a file, which replaces an older one when it is complete. 0, or -errno: the reason is printed. -EBADMSG
+ * with samples: the recording is damaged, and the file has what could be read of it.
  */
 struct feed_result {
 	struct feed_counts counts;
 	uint64_t bytes; /* of the file; 0: it was not stored */
 };
-enum feed_file_flags { FEED_KEEP_DAMAGED = 1 };
 int feed_into_file(const struct feed_options *options, const struct export_format *format, const char *path,
-		   enum feed_file_flags flags, struct feed_result *ret);
+		   struct feed_result *ret);

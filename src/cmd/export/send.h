@@ -15,6 +15,7 @@ int send_check(const struct send_options *options, struct diag *reterr);
 
 /*
  * 0, or -errno: the reason is printed. -EIO: the server does not answer, or is overloaded; -EINVAL: it refuses the
- * content; -EBADMSG: the recording is damaged. Nothing is sent for a recording without samples.
+ * content; -EBADMSG: the recording is damaged, and what could be read of it was sent. Nothing is sent for a recording
+ * without samples.
  */
 int send_recording(const struct feed_options *feed, const struct send_options *options, struct feed_counts *ret_counts);
