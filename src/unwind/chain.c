@@ -304,6 +304,11 @@ bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64
 	return true;
 }
 
+bool unwind_sampled_pc(const struct unwind_cache *cache, const struct sample_regs *regs, uint64_t *ret)
+{
+	return cache->arch && unwind_sampled_register(regs, cache->arch->sampled_pc, ret);
+}
+
 static uint8_t position(uint64_t mask, unsigned nr)
 {
 	return (uint8_t)__builtin_popcountll(mask & ((UINT64_C(1) << nr) - 1));
@@ -384,8 +389,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	chain->end = UNWIND_NO_REGISTERS;
 	if (!first_frame(cache, regs, stack, &frame)) {
 		/* What is not unwound here, as a 32-bit program, was executing something all the same. */
-		if (cache->arch && stack.len && chain->max &&
-		    unwind_sampled_register(regs, cache->arch->sampled_pc, &chain->ips[0])) {
+		if (stack.len && chain->max && unwind_sampled_pc(cache, regs, &chain->ips[0])) {
 			if (chain->cfas)
 				chain->cfas[0] = 0;
 			chain->nr = 1;

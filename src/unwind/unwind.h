@@ -84,9 +84,7 @@ void unwind_cache_free(struct unwind_cache *cache); /* NULL is fine */
 
 /* An address space at the time of a sample. */
 struct unwind_space {
-	/*
-	 * The object whose file is mapped at pc, and the file offset of that byte. NULL: none (not mapped, JIT code).
-	 */
+	/* The object whose file is mapped at pc, and the byte's offset in it. NULL: none (not mapped, JIT code). */
 	struct unwind_object *(*find)(void *ctx, uint64_t pc, uint64_t *ret_offset);
 	void *ctx;
 	/* Changes with each change of the maps, see maps_generation(). 0: unknown, nothing is cached. */
@@ -144,6 +142,9 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
  */
 bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 			uint64_t pc, uint64_t *ret);
+
+/* Where the program was, or came into the kernel. false: that register was not sampled. */
+bool unwind_sampled_pc(const struct unwind_cache *cache, const struct sample_regs *regs, uint64_t *ret);
 
 /* The value of a sampled register by its number in perf's register set. false: it was not sampled. */
 bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64_t *ret);

@@ -36,13 +36,17 @@ static struct unwind_object *find_object(void *ctx, uint64_t pc, uint64_t *ret_o
 	return mapped_object_table(map->object);
 }
 
-/* The innermost frame, where the program was sampled and not the kernel. Returns how many frames that is. */
-static unsigned innermost(const struct sample *sample, uint64_t *ret_ip)
+/*
+ * The innermost frame of the program: where it was sampled or, of a sample in the kernel, where it came into it.
+ * Returns how many frames that is.
+ */
+static unsigned innermost(const struct stack_unwinder *unwinder, const struct sample *sample, uint64_t *ret_ip)
 {
-	bool user = sample->cpumode == PERF_RECORD_MISC_USER;
-
-	*ret_ip = sample->ip;
-	return user && sample->present & PERF_SAMPLE_IP ? 1 : 0;
+	if (sample->cpumode == PERF_RECORD_MISC_USER && sample->present & PERF_SAMPLE_IP) {
+		*ret_ip = sample->ip;
+		return 1;
+	}
+	return unwind_sampled_pc(unwinder->cache, &sample->user_regs, ret_ip) ? 1 : 0;
 }
 
 /* What of the kernel's own chain is of the program: by frame pointers, and longer than the copy of the stack. */
@@ -127,7 +131,7 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 			return UNWIND_WAITS;
 		count(&unwinder->counts, why);
 		if (!user.nr)
-			user.nr = innermost(&sample, unwinder->ips);
+			user.nr = innermost(unwinder, &sample, unwinder->ips);
 	}
 	size_t new_size = callchain_convert(attr, record, &sample, &user);
 	put_gap(bytes + new_size, size - new_size);

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* The stage that unwinds while recording: which chain a made sample gets, also where it could not be unwound. */
+#include <linux/perf_event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "perfdata/attr.h"
+#include "perfdata/callchain.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
+#include "record/unwind/unwinding.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
+#include "stream/stage.h"
+#include "stream/writer.h"
+
+/* Source: <asm/perf_regs.h>. FP, SP, PC: where they are among the registers that are sampled. */
+#ifdef __aarch64__
+#define SAMPLED_MASK 0x1ffffffff
+enum { NR_REGS = 33, FP = 29, SP = 31, PC = 32 };
+#else
+#define SAMPLED_MASK 0xff01ff
+enum { NR_REGS = 17, FP = 6, SP = 7, PC = 8 };
+#endif
+
+enum {
+	PID = 100,
+	CODE = 0x7f000000, /* in no file: frame pointers lead to callers */
+	CALL = CODE + 0x100,
+	CALLER = CODE + 0x200, /* what CALL returns to */
+	STACK = 0x7fff8000,
+	NR_WORDS = 16, /* of a stack */
+	BATCH_BYTES = 64 << 10,
+	EXTENT_BYTES = 64 << 10,
+};
+
+static const uint64_t kernel_part[] = {(uint64_t)PERF_CONTEXT_KERNEL, 0xffffffff81000001, 0xffffffff81000002};
+/* Of code without frame pointers: callers that are none. */
+static const uint64_t user_part[] = {(uint64_t)PERF_CONTEXT_USER, CALL, CODE + 0x1111, CODE + 0x2222};
+
+/* Behind the stage. It keeps the records. */
+struct sink {
+	struct stage stage;
+	struct buf records;
+};
+
+struct fixture {
+	uint64_t id;
+	struct event_desc event;
+	struct perf_event_attr converted;
+	struct unwinding *unwinding;
+	struct batch_pool *pool;
+	struct writer *writer;
+	struct stage *stage;
+	struct sink sink;
+	uint8_t bytes[BATCH_BYTES];
+	struct batch batch; /* of those bytes */
+};
+
+static int keep(struct stage *stage, struct batch *batch)
+{
+	struct sink *sink = (struct sink *)stage;
+
+	buf_put(&sink->records, batch->records, batch->len);
+	return 0;
+}
+
+static const struct stage_ops sink_ops = {.name = "sink", .process = keep};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	const struct unwinding_event by_event = {.unwinds = true, .carries_task_events = true};
+	const struct batch_pool_params pool_params = {.nr_pipelines = 1,
+						      .no_index = true,
+						      .nr_workers = 1,
+						      .extent_bytes = EXTENT_BYTES,
+						      .budget_bytes = 4 * EXTENT_BYTES};
+	struct writer *inner;
+
+	assert_non_null(f);
+	f->event.ids = &f->id;
+	f->event.nr_ids = 1;
+	f->event.attr = (struct perf_event_attr){
+		.size = sizeof(f->event.attr),
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
+			       PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+		.sample_regs_user = SAMPLED_MASK,
+		.sample_stack_user = NR_WORDS * sizeof(uint64_t),
+		.sample_id_all = 1,
+	};
+	f->converted = f->event.attr;
+	callchain_convert_attr(&f->converted, 0);
+	const struct unwinding_params params = {.events = &f->event, .by_event = &by_event, .nr_events = 1};
+	assert_int_equal(unwinding_new(&params, &f->unwinding), 0);
+	assert_int_equal(batch_pool_new(&pool_params, &f->pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(f->pool, inner, &f->writer), 0);
+	struct stage_maker *maker = unwinding_maker(f->unwinding);
+	assert_int_equal(maker->make(maker, NULL, &f->stage), 0);
+	f->sink.stage.ops = &sink_ops;
+	pipeline_add_stage(f->writer, f->stage);
+	pipeline_add_stage(f->writer, &f->sink.stage);
+	f->batch = (struct batch){.records = f->bytes, .room = BATCH_BYTES, .read_ns = 1};
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(writer_close(f->writer, NULL), 0);
+	f->stage->ops->free(f->stage);
+	batch_pool_stop(f->pool);
+	batch_pool_free(f->pool);
+	unwinding_free(f->unwinding);
+	buf_fini(&f->sink.records);
+	free(f);
+	return 0;
+}
+
+/* Puts a record into the batch. */
+static void put(struct fixture *f, uint32_t type, uint16_t misc, const struct buf *payload)
+{
+	struct perf_event_header header = {
+		.type = type, .misc = misc, .size = (uint16_t)(sizeof(header) + payload->len)};
+
+	assert_true(f->batch.len + header.size <= BATCH_BYTES);
+	memcpy(f->bytes + f->batch.len, &header, sizeof(header));
+	memcpy(f->bytes + f->batch.len + sizeof(header), payload->data, payload->len);
+	f->batch.len += header.size;
+}
+
+/* In the program at CALL, or in the kernel, where that was called from. The caller's return address: on the stack. */
+static void put_sample(struct fixture *f, uint16_t cpumode, uint64_t time_ns)
+{
+	const bool in_kernel = cpumode == PERF_RECORD_MISC_KERNEL;
+	uint64_t regs[NR_REGS] = {[FP] = STACK + 16, [SP] = STACK, [PC] = CALL}, stack[NR_WORDS] = {[3] = CALLER};
+	const size_t kernel_bytes = in_kernel ? sizeof(kernel_part) : 0;
+	struct buf payload = {0};
+
+	buf_put_u64(&payload, in_kernel ? kernel_part[1] : CALL);
+	buf_put_u32(&payload, PID);
+	buf_put_u32(&payload, PID);
+	buf_put_u64(&payload, time_ns);
+	buf_put_u64(&payload, (kernel_bytes + sizeof(user_part)) / sizeof(uint64_t));
+	buf_put(&payload, kernel_part, kernel_bytes);
+	buf_put(&payload, user_part, sizeof(user_part));
+	buf_put_u64(&payload, PERF_SAMPLE_REGS_ABI_64);
+	buf_put(&payload, regs, sizeof(regs));
+	buf_put_u64(&payload, sizeof(stack));
+	buf_put(&payload, stack, sizeof(stack));
+	buf_put_u64(&payload, sizeof(stack));
+	put(f, PERF_RECORD_SAMPLE, cpumode, &payload);
+	buf_fini(&payload);
+}
+
+/* The process has memory without a file at CODE. */
+static void put_map(struct fixture *f, uint64_t time_ns)
+{
+	const uint64_t where[] = {CODE, 0x10000, 0}, of_file[4] = {0};
+	struct buf payload = {0};
+
+	for (unsigned i = 0; i < 2; i++)
+		buf_put_u32(&payload, PID);
+	buf_put(&payload, where, sizeof(where));
+	buf_put(&payload, of_file, sizeof(of_file));
+	buf_put(&payload, "//anon\0", 8);
+	for (unsigned i = 0; i < 2; i++) /* sample_id */
+		buf_put_u32(&payload, PID);
+	buf_put_u64(&payload, time_ns);
+	put(f, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, &payload);
+	buf_fini(&payload);
+}
+
+/* The stage gets the batch. */
+static void give(struct fixture *f)
+{
+	assert_int_equal(f->stage->ops->process(f->stage, &f->batch), 0);
+}
+
+/* All records of all outputs have come up to that time. */
+static void flush(struct fixture *f, enum stage_flush why, uint64_t complete_ns)
+{
+	f->stage->complete_ns = complete_ns;
+	assert_int_equal(f->stage->ops->flush(f->stage, why), 0);
+}
+
+/* The chain of the next sample of *records is: `kernel`'s part, then these frames of the program. */
+static void expect_chain(const struct fixture *f, struct span *records, bool kernel, const uint64_t *user,
+			 size_t nr_user)
+{
+	const size_t nr_kernel = kernel ? sizeof(kernel_part) / sizeof(kernel_part[0]) : 0;
+	struct perf_event_header header = {0};
+	struct sample sample;
+
+	while (records->len) {
+		memcpy(&header, records->ptr, sizeof(header));
+		assert_in_range(header.size, sizeof(header), records->len);
+		if (header.type == PERF_RECORD_SAMPLE)
+			break;
+		*records = (struct span){(const uint8_t *)records->ptr + header.size, records->len - header.size};
+	}
+	assert_int_equal(header.type, PERF_RECORD_SAMPLE);
+	assert_int_equal(sample_decode(&f->converted, records->ptr, &sample), 0);
+	assert_int_equal(sample.nr_ips, nr_kernel + (nr_user ? 1 + nr_user : 0));
+	assert_memory_equal(sample.ips, kernel_part, nr_kernel * sizeof(uint64_t));
+	if (nr_user) {
+		assert_int_equal(sample.ips[nr_kernel], (uint64_t)PERF_CONTEXT_USER);
+		assert_memory_equal(sample.ips + nr_kernel + 1, user, nr_user * sizeof(uint64_t));
+	}
+	*records = (struct span){(const uint8_t *)records->ptr + header.size, records->len - header.size};
+}
+
+#define FRAMES(...) (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)
+
+/* With the maps of its process: by frame pointers here, as the code is in no file. */
+static void test_known_maps(void **state)
+{
+	struct fixture *f = *state;
+
+	put_map(f, 1);
+	put_sample(f, PERF_RECORD_MISC_USER, 2);
+	put_sample(f, PERF_RECORD_MISC_KERNEL, 3);
+	give(f);
+	flush(f, STAGE_ROUND, 2);
+	struct span records = buf_span(&f->sink.records);
+	expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
+	expect_chain(f, &records, true, FRAMES(CALL, CALLER - 1));
+	assert_int_equal(records.len, 0);
+	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], 2);
+}
+
+/*
+ * One frame of the program is known of a sample that could not be unwound, be it in the program or in the kernel. What
+ * the kernel found by frame pointers is not taken for its callers.
+ */
+static void expect_one_frame(struct fixture *f)
+{
+	struct span records = buf_span(&f->sink.records);
+
+	expect_chain(f, &records, false, FRAMES(CALL));
+	expect_chain(f, &records, true, FRAMES(CALL));
+	assert_int_equal(records.len, 0);
+}
+
+static void test_unknown_process(void **state)
+{
+	struct fixture *f = *state;
+
+	put_sample(f, PERF_RECORD_MISC_USER, 2);
+	put_sample(f, PERF_RECORD_MISC_KERNEL, 3);
+	give(f);
+	flush(f, STAGE_ROUND, 2);
+	expect_one_frame(f);
+	assert_int_equal(unwinding_counts(f->unwinding).nr_unmapped, 2);
+}
+
+static void test_memory_runs_short(void **state)
+{
+	struct fixture *f = *state;
+
+	put_map(f, 1);
+	put_sample(f, PERF_RECORD_MISC_USER, 2);
+	put_sample(f, PERF_RECORD_MISC_KERNEL, 3);
+	give(f);
+	flush(f, STAGE_MEMORY, 0);
+	expect_one_frame(f);
+	assert_int_equal(unwinding_counts(f->unwinding).nr_too_soon, 2);
+}
+
+static void test_a_process_that_has_changed_since(void **state)
+{
+	struct fixture *f = *state;
+
+	put_map(f, 9);
+	give(f);
+	flush(f, STAGE_ROUND, 2);
+	f->sink.records.len = 0;
+	f->batch.len = 0;
+	put_sample(f, PERF_RECORD_MISC_USER, 2);
+	put_sample(f, PERF_RECORD_MISC_KERNEL, 3);
+	give(f);
+	flush(f, STAGE_ROUND, 2);
+	expect_one_frame(f);
+	assert_int_equal(unwinding_counts(f->unwinding).nr_too_late, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_known_maps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unknown_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_memory_runs_short, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_process_that_has_changed_since, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests_name("unwinding", tests, NULL, NULL);
+}
