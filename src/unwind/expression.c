@@ -17,12 +17,17 @@ struct machine {
 	const struct frame *frame;
 };
 
+/* Of as many bytes as 64 bits need at most. */
 static uint64_t take_uleb(struct cursor *c)
 {
 	uint64_t value = 0;
 	uint8_t byte;
 
 	for (unsigned shift = 0;; shift += 7) {
+		if (shift >= 70) {
+			c->bad = true;
+			return 0;
+		}
 		byte = cursor_u8(c);
 		if (shift < 64)
 			value |= (uint64_t)(byte & 0x7f) << shift;

@@ -47,6 +47,7 @@ static void test_what_operations_compute(void **state)
 		{BYTES(DW_OP_const8s, 0, 0, 0, 0, 0, 0, 0, 0x80), 1ull << 63},
 		{BYTES(DW_OP_constu, 0x80, 1), 128},
 		{BYTES(DW_OP_constu, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), UINT64_MAX},
+		{BYTES(DW_OP_constu, 0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0), 5},
 		{BYTES(DW_OP_consts, 0x3f), 63},
 		{BYTES(DW_OP_consts, 0x40), -64ull},
 		{BYTES(DW_OP_consts, 0x80, 0x7f), -128ull},
@@ -199,6 +200,26 @@ static void test_bounds(void **state)
 	assert_false(frame_compute(&frame, (struct span){code, 257}, NULL, &value, &cut));
 }
 
+/* An operand is no longer than 64 bits need, however often a jump leads back to it. */
+static void test_long_operands(void **state)
+{
+	static const uint8_t operations[] = {DW_OP_constu, DW_OP_consts, DW_OP_plus_uconst, DW_OP_breg6, DW_OP_bregx};
+	const uint64_t cfa = 0x7100;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(operations); i++)
+		for (size_t len = 10; len <= 11; len++) {
+			uint8_t code[16] = {operations[i], RBP, 0};
+			uint8_t *operand = code + (operations[i] == DW_OP_bregx ? 2 : 1);
+			uint64_t value = 0;
+			bool cut = false;
+			memset(operand, 0x80, len - 1);
+			operand[len - 1] = 0;
+			const struct span bytes = {code, (size_t)(operand + len - code)};
+			assert_int_equal(frame_compute(&frame, bytes, &cfa, &value, &cut), len == 10);
+		}
+}
+
 /* What lies above the copied part of the stack is known to be missing; what lies elsewhere is wrong. */
 static void test_what_was_not_copied(void **state)
 {
@@ -232,7 +253,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_operations_compute), cmocka_unit_test(test_the_cfa_is_pushed_first),
 		cmocka_unit_test(test_what_is_refused),         cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_what_was_not_copied),
+		cmocka_unit_test(test_long_operands),           cmocka_unit_test(test_what_was_not_copied),
 	};
 
 	return cmocka_run_group_tests_name("expression", tests, NULL, NULL);
