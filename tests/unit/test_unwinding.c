@@ -46,6 +46,20 @@ static const uint64_t kernel_part[] = {(uint64_t)PERF_CONTEXT_KERNEL, 0xffffffff
 /* Of code without frame pointers: callers that are none. */
 static const uint64_t user_part[] = {(uint64_t)PERF_CONTEXT_USER, CALL, CODE + 0x1111, CODE + 0x2222};
 
+/* The linker puts it in the place of libc's (--wrap). */
+void *__real_reallocarray(void *old, size_t nr, size_t bytes);
+void *__wrap_reallocarray(void *old, size_t nr, size_t bytes);
+
+static bool next_fails;
+
+void *__wrap_reallocarray(void *old, size_t nr, size_t bytes)
+{
+	bool fails = next_fails;
+
+	next_fails = false;
+	return fails ? NULL : __real_reallocarray(old, nr, bytes);
+}
+
 /* Behind the stage. It keeps the records. */
 struct sink {
 	struct stage stage;
@@ -182,6 +196,18 @@ static void put_map(struct fixture *f, uint64_t time_ns)
 	buf_fini(&payload);
 }
 
+/* A record that means nothing here, of which each word looks like another one. */
+static void put_other(struct fixture *f, unsigned nr_words)
+{
+	const struct perf_event_header none = {.type = PERF_RECORD_SWITCH, .size = sizeof(none)};
+	struct buf payload = {0};
+
+	for (unsigned i = 0; i < nr_words; i++)
+		buf_put(&payload, &none, sizeof(none));
+	put(f, PERF_RECORD_SWITCH, 0, &payload);
+	buf_fini(&payload);
+}
+
 /* The stage gets the batch. */
 static void give(struct fixture *f)
 {
@@ -295,6 +321,29 @@ static void test_a_process_that_has_changed_since(void **state)
 	assert_int_equal(unwinding_counts(f->unwinding).nr_too_late, 2);
 }
 
+/* A sample for which there is no memory to wait becomes shorter at once: what is behind it counts all the same. */
+static void test_no_memory_to_wait(void **state)
+{
+	struct fixture *f = *state;
+
+	put_sample(f, PERF_RECORD_MISC_USER, 1);
+	put_map(f, 2);
+	put_other(f, 100);
+	next_fails = true;
+	give(f);
+	flush(f, STAGE_ROUND, 2);
+	assert_false(next_fails);
+	f->batch.len = 0;
+	put_sample(f, PERF_RECORD_MISC_USER, 3);
+	give(f);
+	flush(f, STAGE_ROUND, 2);
+	struct span records = buf_span(&f->sink.records);
+	expect_chain(f, &records, false, FRAMES(CALL));
+	expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
+	assert_int_equal(records.len, 0);
+	assert_int_equal(unwinding_counts(f->unwinding).nr_too_soon, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +351,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_memory_runs_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_process_that_has_changed_since, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_memory_to_wait, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("unwinding", tests, NULL, NULL);

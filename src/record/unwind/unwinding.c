@@ -393,7 +393,7 @@ static void look_at_batch(struct stack_unwinder *unwinder, struct unwind_batch *
 			batch->len = at;
 		at += header.size;
 	}
-	if (!pending->stacks.nr)
+	if (!pending->stacks.nr && !pending->events.nr)
 		finish_batch(pending);
 }
 
@@ -554,6 +554,9 @@ static void apply_found(struct unwinding *unwinding, struct unwind_batch *pendin
 		int err = put_event(unwinding, record, events->list[i].time_ns);
 		pending->err = pending->err ? pending->err : err;
 	}
+	if (!pending->stacks.nr &&
+	    events->nr) /* not earlier: samples that could not wait left gaps before the events */
+		finish_batch(pending);
 	if (pending->last_ns > unwinding->newest_ns)
 		unwinding->newest_ns = pending->last_ns;
 	put_waiting(unwinding, pending);
@@ -753,6 +756,8 @@ int unwinding_snapshot(struct unwinding *unwinding, struct buf *records)
 	unwinding->work[0] = &pending;
 	unwinding->nr_work = 1;
 	carry_out(unwinding, look_at_batch, NULL, 0);
+	if (!pending.stacks.nr && pending.events.nr)
+		finish_batch(&pending);
 	while (!pending.err && pending.next_stack < pending.stacks.nr) {
 		pending.err = task_state_advance(unwinding->flown, pending.first_stack_ns);
 		if (!pending.err)
