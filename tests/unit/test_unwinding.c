@@ -89,7 +89,7 @@ static int keep(struct stage *stage, struct batch *batch)
 
 static const struct stage_ops sink_ops = {.name = "sink", .process = keep};
 
-static int set_up(void **state)
+static int set_up_with(bool overwritten, void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	const struct unwinding_event by_event = {.unwinds = true, .carries_task_events = true};
@@ -110,6 +110,7 @@ static int set_up(void **state)
 		.sample_regs_user = SAMPLED_MASK,
 		.sample_stack_user = NR_WORDS * sizeof(uint64_t),
 		.sample_id_all = 1,
+		.write_backward = overwritten,
 	};
 	f->converted = f->event.attr;
 	callchain_convert_attr(&f->converted, 0);
@@ -126,6 +127,16 @@ static int set_up(void **state)
 	f->batch = (struct batch){.records = f->bytes, .room = BATCH_BYTES, .read_ns = 1};
 	*state = f;
 	return 0;
+}
+
+static int set_up(void **state)
+{
+	return set_up_with(false, state);
+}
+
+static int set_up_overwritten(void **state)
+{
+	return set_up_with(true, state);
 }
 
 static int tear_down(void **state)
@@ -344,6 +355,31 @@ static void test_no_memory_to_wait(void **state)
 	assert_int_equal(unwinding_counts(f->unwinding).nr_too_soon, 1);
 }
 
+/* What the batch holds is what overwritten rings held. */
+static void take_snapshot(struct fixture *f, struct buf *ret)
+{
+	buf_put(ret, f->bytes, f->batch.len);
+	f->batch.len = 0;
+}
+
+/* Task events that came before it count, whether or not there was a flush since. */
+static void test_events_before_a_snapshot(void **state)
+{
+	struct fixture *f = *state;
+	struct buf snapshot = {0};
+
+	put_sample(f, PERF_RECORD_MISC_USER, 2);
+	take_snapshot(f, &snapshot);
+	put_map(f, 1);
+	give(f);
+	assert_int_equal(unwinding_snapshot(f->unwinding, &snapshot), 0);
+	struct span records = buf_span(&snapshot);
+	expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
+	assert_int_equal(records.len, 0);
+	assert_int_equal(unwinding_counts(f->unwinding).nr_unmapped, 0);
+	buf_fini(&snapshot);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +388,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_memory_runs_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_process_that_has_changed_since, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_memory_to_wait, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_events_before_a_snapshot, set_up_overwritten, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("unwinding", tests, NULL, NULL);

@@ -753,6 +753,7 @@ int unwinding_snapshot(struct unwinding *unwinding, struct buf *records)
 	struct unwind_batch pending = {.stage = &none, .batch = &batch};
 	pthread_mutex_lock(&unwinding->lock);
 	begin_to_resolve(unwinding, true);
+	look_at_new(unwinding); /* a flush may have left that to the thread that has just resolved */
 	unwinding->work[0] = &pending;
 	unwinding->nr_work = 1;
 	carry_out(unwinding, look_at_batch, NULL, 0);
