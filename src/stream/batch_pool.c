@@ -334,6 +334,20 @@ void batch_pool_set_level(struct batch_pool *pool, int level)
 	pthread_mutex_unlock(&pool->lock);
 }
 
+void batch_pool_count_dropped(struct batch_pool *pool, const char *reason, uint64_t nr_samples)
+{
+	size_t at = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	while (at < POOL_DROP_REASONS - 1 && pool->totals.drops[at].reason &&
+	       strcmp(pool->totals.drops[at].reason, reason))
+		at++;
+	if (!pool->totals.drops[at].reason)
+		pool->totals.drops[at].reason = reason;
+	pool->totals.drops[at].nr_samples += nr_samples;
+	pthread_mutex_unlock(&pool->lock);
+}
+
 static void note_stats(const struct batch_pool *pool, struct batch_job *job)
 {
 	extent_stats_records(pool->stats, (struct span){job->batch.records, job->batch.len}, &job->info);

@@ -142,5 +142,8 @@ struct batch_pool_stats batch_pool_stats(struct batch_pool *pool); /* from any t
  */
 void batch_pool_set_level(struct batch_pool *pool, int level);
 
+/* As stage_count_dropped() (stream/stage.h), for samples that are in no batch. From any thread. */
+void batch_pool_count_dropped(struct batch_pool *pool, const char *reason, uint64_t nr_samples);
+
 /* Makes no further calls of pressure->set(); if the last one was high, first calls it with false. NULL is fine. */
 void batch_pool_disable_pressure(struct batch_pool *pool);

@@ -383,17 +383,7 @@ void stage_batch_free(struct stage *stage, struct batch *batch)
 
 void stage_count_dropped(struct stage *stage, const char *reason, uint64_t nr_samples)
 {
-	struct batch_pool *pool = stage->output->pool;
-	size_t at = 0;
-
-	pthread_mutex_lock(&pool->lock);
-	while (at < POOL_DROP_REASONS - 1 && pool->totals.drops[at].reason &&
-	       strcmp(pool->totals.drops[at].reason, reason))
-		at++;
-	if (!pool->totals.drops[at].reason)
-		pool->totals.drops[at].reason = reason;
-	pool->totals.drops[at].nr_samples += nr_samples;
-	pthread_mutex_unlock(&pool->lock);
+	batch_pool_count_dropped(stage->output->pool, reason, nr_samples);
 }
 
 static int flush_stages(struct pipeline *pipeline, enum stage_flush why)

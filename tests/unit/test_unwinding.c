@@ -372,11 +372,34 @@ static void test_events_before_a_snapshot(void **state)
 	take_snapshot(f, &snapshot);
 	put_map(f, 1);
 	give(f);
-	assert_int_equal(unwinding_snapshot(f->unwinding, &snapshot), 0);
+	assert_int_equal(unwinding_snapshot(f->unwinding, f->pool, &snapshot), 0);
 	struct span records = buf_span(&snapshot);
 	expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
 	assert_int_equal(records.len, 0);
 	assert_int_equal(unwinding_counts(f->unwinding).nr_unmapped, 0);
+	buf_fini(&snapshot);
+}
+
+/* What is left out of a snapshot, as it cannot be read, is counted as lost. */
+static void test_broken_samples_of_a_snapshot(void **state)
+{
+	struct fixture *f = *state;
+	struct buf snapshot = {0}, too_short = {0};
+
+	for (unsigned i = 0; i < 4; i++) /* breaks off behind the time */
+		buf_put_u64(&too_short, 1);
+	put(f, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, &too_short);
+	put_sample(f, PERF_RECORD_MISC_USER, 2);
+	put(f, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, &too_short);
+	take_snapshot(f, &snapshot);
+	assert_int_equal(unwinding_snapshot(f->unwinding, f->pool, &snapshot), 0);
+	struct span records = buf_span(&snapshot);
+	expect_chain(f, &records, false, FRAMES(CALL));
+	assert_int_equal(records.len, 0);
+	assert_non_null(f->pool->totals.drops[0].reason);
+	assert_string_equal(f->pool->totals.drops[0].reason, "unwinding: cannot be read");
+	assert_int_equal(f->pool->totals.drops[0].nr_samples, 2);
+	buf_fini(&too_short);
 	buf_fini(&snapshot);
 }
 
@@ -389,6 +412,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_process_that_has_changed_since, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_memory_to_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_events_before_a_snapshot, set_up_overwritten, tear_down),
+		cmocka_unit_test_setup_teardown(test_broken_samples_of_a_snapshot, set_up_overwritten, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("unwinding", tests, NULL, NULL);

@@ -114,7 +114,7 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 		job->window = (struct off_cpu_window){.from_ns = rotation->thawed_ns, .to_ns = UINT64_MAX};
 		begin_window(job, whole_from_ns);
 	}
-	err = err ? err : unwinding_snapshot(rotation->unwinding, &job->records);
+	err = err ? err : unwinding_snapshot(rotation->unwinding, rotation->params->pool, &job->records);
 	return err ? err : off_cpu_snapshot(rotation->off_cpu, job->window, &job->records);
 }
 

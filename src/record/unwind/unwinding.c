@@ -24,6 +24,7 @@
 #include "record/unwind/mapped_objects.h"
 #include "record/unwind/stack_unwinder.h"
 #include "record/unwind/task_state.h"
+#include "stream/batch_pool.h"
 #include "sysinfo/thread.h"
 #include "unwind/unwind.h"
 
@@ -39,6 +40,8 @@ enum {
 static const size_t max_table_bytes = 512 << 20;
 /* Of task events that wait: of samples that are to come, and of snapshots, where it is hours of most machines. */
 static const size_t max_event_bytes = 64 << 20;
+
+static const char broken_reason[] = "unwinding: cannot be read"; /* stage_count_dropped() */
 
 /* A record of a batch. */
 struct place {
@@ -680,7 +683,7 @@ static int pass_on(struct unwinding_stage *stage)
 			continue;
 		pthread_mutex_unlock(&unwinding->lock);
 		if (pending->nr_broken)
-			stage_count_dropped(&stage->stage, "unwinding: cannot be read", pending->nr_broken);
+			stage_count_dropped(&stage->stage, broken_reason, pending->nr_broken);
 		err = stage_pass(&stage->stage, batch);
 		err = pending->err ? pending->err : err;
 		pthread_mutex_lock(&unwinding->lock);
@@ -744,7 +747,7 @@ static int flush(struct stage *base, enum stage_flush why)
 	return err ? err : pass_err;
 }
 
-int unwinding_snapshot(struct unwinding *unwinding, struct buf *records)
+int unwinding_snapshot(struct unwinding *unwinding, struct batch_pool *pool, struct buf *records)
 {
 	if (!unwinding || !unwinding->flown)
 		return 0;
@@ -766,6 +769,8 @@ int unwinding_snapshot(struct unwinding *unwinding, struct buf *records)
 	}
 	end_resolving(unwinding);
 	pthread_mutex_unlock(&unwinding->lock);
+	if (pending.nr_broken)
+		batch_pool_count_dropped(pool, broken_reason, pending.nr_broken);
 	free(pending.stacks.list);
 	free(pending.events.list);
 	records->len = pending.err ? 0 : batch.len;

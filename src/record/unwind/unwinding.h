@@ -17,6 +17,7 @@
 #include "record/unwind/unwound.h"
 #include "stream/stage.h"
 
+struct batch_pool;
 struct buf;
 struct event_desc;
 struct unwinding;
@@ -37,10 +38,11 @@ struct stage_maker *unwinding_maker(struct unwinding *unwinding); /* valid as lo
 
 /*
  * For the records of a snapshot of overwrite rings, before they are written into a file: unwinds the samples among
- * these whole records in place. To be called after the stages have got all records that came before the snapshot. Any
- * thread. 0, or -ENOMEM: then `records` is empty. `unwinding` may be NULL.
+ * these whole records in place. To be called after the stages have got all records that came before the snapshot.
+ * Samples that cannot be read are left out, and counted in `pool`. Any thread. 0, or -ENOMEM: then `records` is empty.
+ * `unwinding` may be NULL.
  */
-int unwinding_snapshot(struct unwinding *unwinding, struct buf *records);
+int unwinding_snapshot(struct unwinding *unwinding, struct batch_pool *pool, struct buf *records);
 
 /* The counts so far; all 0 when `unwinding` is NULL. From any thread. */
 struct unwinding_counts unwinding_counts(struct unwinding *unwinding);
