@@ -9,7 +9,10 @@
 
 #include "base/diag.h"
 
-enum { MOST_HEADERS = 1 << 16 };
+enum {
+	MOST_HEADERS = 1 << 16,
+	MOST_EXTRA_BYTES = 16 << 20, /* of code of linkers: stubs for a million functions */
+};
 
 void elf_cfi_close(struct elf_cfi *elf)
 {
@@ -71,17 +74,20 @@ struct found {
 	Elf_Scn *eh_frame, *debug_frame;
 };
 
-static void note_extra(struct table_source *source, const char *name, const GElf_Shdr *header)
+static void note_extra(struct table_source *source, uint64_t file_bytes, const char *name, const GElf_Shdr *header)
 {
 	bool is_plt = !strcmp(name, ".plt"), is_stub = !strcmp(name, ".plt.got") || !strcmp(name, ".plt.sec");
 
+	if (header->sh_size > MOST_EXTRA_BYTES || header->sh_offset > file_bytes ||
+	    header->sh_size > file_bytes - header->sh_offset)
+		return;
 	if ((is_plt || is_stub) && header->sh_flags & SHF_EXECINSTR &&
 	    source->nr_extras < sizeof(source->extras) / sizeof(source->extras[0]))
 		source->extras[source->nr_extras++] = (struct table_extra){
 			header->sh_addr, header->sh_addr + header->sh_size, is_plt ? EXTRA_PLT : EXTRA_STUB};
 }
 
-static void find_sections(Elf *elf, struct table_source *source, struct found *ret)
+static void find_sections(Elf *elf, uint64_t file_bytes, struct table_source *source, struct found *ret)
 {
 	Elf_Scn *scn = NULL;
 	size_t names, nr = 0;
@@ -100,7 +106,7 @@ static void find_sections(Elf *elf, struct table_source *source, struct found *r
 		else if (!strcmp(name, ".debug_frame"))
 			ret->debug_frame = scn;
 		else
-			note_extra(source, name, &header);
+			note_extra(source, file_bytes, name, &header);
 	}
 }
 
@@ -152,7 +158,7 @@ static int read_cfi(Elf *elf, uint64_t file_bytes, struct table_source *source)
 	GElf_Shdr header;
 	int err = -ENOENT;
 
-	find_sections(elf, source, &found);
+	find_sections(elf, file_bytes, source, &found);
 	if (found.eh_frame && gelf_getshdr(found.eh_frame, &header)) {
 		section->is_eh_frame = true;
 		section->address = header.sh_addr;

@@ -32,6 +32,7 @@ struct table_builder {
 	uint32_t *pcs;
 	uint16_t *row_rules;
 	uint32_t nr_rows, room_rows;
+	bool too_many; /* rows */
 };
 
 static struct unwind_rule *rule_at(const struct unwind_table *table, uint32_t number)
@@ -234,7 +235,8 @@ static bool put_row(struct table_builder *b, uint32_t pc, uint16_t rule)
 		return true;
 	if (b->nr_rows == b->room_rows) {
 		uint32_t room = b->room_rows ? b->room_rows * 2 : FIRST_ROWS;
-		uint32_t *pcs = room <= TABLE_MAX_ROWS ? reallocarray(b->pcs, room, sizeof(*pcs)) : NULL;
+		b->too_many = room > TABLE_MAX_ROWS;
+		uint32_t *pcs = b->too_many ? NULL : reallocarray(b->pcs, room, sizeof(*pcs));
 		if (pcs)
 			b->pcs = pcs;
 		uint16_t *rules = pcs ? reallocarray(b->row_rules, room, sizeof(*rules)) : NULL;
@@ -398,7 +400,15 @@ static void end_building(struct unwind_table *table)
 	shrink(table, table->section_bytes);
 }
 
-/* false: out of memory. */
+/* Their memory goes, too. */
+static void drop_rows(struct table_builder *b)
+{
+	free(take_ptr(b->pcs));
+	free(take_ptr(b->row_rules));
+	b->nr_rows = b->room_rows = 0;
+}
+
+/* false: out of memory. A part of more rows than a table may have is made without any: not again at each lookup. */
 static bool make_part(struct unwind_table *table, size_t number)
 {
 	struct table_builder *b = table->builder;
@@ -406,11 +416,17 @@ static bool make_part(struct unwind_table *table, size_t number)
 	size_t first = number * TABLE_PART_FUNCTIONS, next = first + TABLE_PART_FUNCTIONS;
 
 	b->nr_rows = 0;
-	for (size_t i = first; i < next && i < table->nr_functions; i++) {
+	b->too_many = false;
+	for (size_t i = first; i < next && i < table->nr_functions && !b->too_many; i++) {
 		const struct table_function *function = &table->functions[i];
 		uint64_t limit = i + 1 < table->nr_functions ? function[1].start : UINT32_MAX;
-		if (is_extra(function) ? !put_extra(b, i, limit) : !put_function(b, function, limit))
+		bool whole = is_extra(function) ? put_extra(b, i, limit) : put_function(b, function, limit);
+		if (!whole && !b->too_many)
 			return false;
+	}
+	if (b->too_many) {
+		table->bad = true;
+		drop_rows(b);
 	}
 	size_t row_bytes = b->nr_rows * (sizeof(uint32_t) + sizeof(uint16_t));
 	if (table->nr_rows + b->nr_rows > TABLE_MAX_ROWS || !grow(table, sizeof(struct table_part) + row_bytes)) {

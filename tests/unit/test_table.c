@@ -473,6 +473,34 @@ static void test_as_many_rules_as_have_numbers(void **state)
 	free(section);
 }
 
+/* More rows than a table may have are none, once and for all: looking up again does not make them again. */
+static void test_too_many_rows(void **state)
+{
+	enum { FUNCTION = 0x100, PLT_BYTES = (TABLE_MAX_ROWS / 2 + 1) * PLT_ENTRY };
+	struct unwind_table *table;
+	struct fake_elf elf;
+
+	(void)state;
+	begin(&elf);
+	for (uint32_t i = 0; i < TABLE_PART_FUNCTIONS; i++) /* a part of their own */
+		put_function(&elf, FUNCTION / TABLE_PART_FUNCTIONS * i, FUNCTION / TABLE_PART_FUNCTIONS, 16);
+	struct table_source source = source_of(&elf, NULL);
+	source.nr_extras = 1;
+	source.extras[0] = (struct table_extra){CODE + FUNCTION, CODE + FUNCTION + PLT_BYTES, EXTRA_PLT};
+	source.segments[0].bytes = FUNCTION + PLT_BYTES;
+	nr_released = 0;
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_true(table_find(table, CODE + FUNCTION).rule->flags & RULE_NO_CFI);
+	assert_int_equal(table->nr_made, 1);
+	assert_true(table->bad);
+	assert_int_equal(table_find(table, CODE).rule->cfa_offset, 16);
+	assert_int_equal(table->nr_made, 2);
+	assert_int_equal(nr_released, 1);
+	assert_int_equal(table_complete(table), -EBADMSG);
+	assert_int_equal(table->nr_rows, 2);
+	table_free(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -487,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_the_budget),
 		cmocka_unit_test(test_long_expressions),
 		cmocka_unit_test(test_as_many_rules_as_have_numbers),
+		cmocka_unit_test(test_too_many_rows),
 	};
 
 	return cmocka_run_group_tests_name("table", tests, NULL, NULL);

@@ -885,6 +885,76 @@ static void test_hostile_files(void **state)
 	assert_int_equal(stats.nr_rows, 0);
 }
 
+/* With section headers: one, of stubs from the beginning of the code on. Of a file that ends in a hole. */
+static int build_with_stubs(uint64_t stub_bytes, uint64_t file_bytes, struct unwind_stats *ret)
+{
+	enum { NAMES = 0xe00, HEADERS = 0xe80, MAX_BYTES = 64 << 20 }; /* where the code does not matter */
+	static const char names[] = "\0.plt\0.shstrtab";
+	const Elf64_Shdr sections[] = {
+		{.sh_type = SHT_NULL},
+		{.sh_name = 1,
+		 .sh_type = SHT_PROGBITS,
+		 .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+		 .sh_addr = FAKE_ELF_CODE + FAKE_ELF_SHIFT,
+		 .sh_offset = FAKE_ELF_CODE,
+		 .sh_size = stub_bytes},
+		{.sh_name = 6, .sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = sizeof(names)},
+	};
+	struct process *process = new_process("x86_64", SAMPLED_MASK);
+	struct fake_elf elf;
+	Elf64_Ehdr header;
+	Elf64_Phdr segments[3];
+
+	fake_elf_init(&elf, EM_X86_64);
+	fake_elf_cie(&elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+	memcpy(&header, elf.bytes, sizeof(header));
+	header.e_shoff = FAKE_ELF_CODE + HEADERS;
+	header.e_shentsize = sizeof(sections[0]);
+	header.e_shnum = 3;
+	header.e_shstrndx = 2;
+	memcpy(elf.bytes, &header, sizeof(header));
+	memcpy(segments, elf.bytes + header.e_phoff, sizeof(segments));
+	segments[1].p_filesz = segments[1].p_memsz = stub_bytes;
+	memcpy(elf.bytes + header.e_phoff, segments, sizeof(segments));
+	memcpy(elf.bytes + FAKE_ELF_CODE + NAMES, names, sizeof(names));
+	memcpy(elf.bytes + FAKE_ELF_CODE + HEADERS, sections, sizeof(sections));
+	unwind_tables_free(process->tables);
+	process->tables = unwind_tables_new("x86_64", MAX_BYTES);
+	process->object = unwind_tables_object(process->tables, "", 0);
+	int fd = fake_elf_open(&elf);
+	assert_int_equal(ftruncate(fd, (off_t)file_bytes), 0);
+	int err = unwind_object_build(process->object, fd, NULL);
+	close(fd);
+	err = err ? err : unwind_object_complete(process->object);
+	unwind_tables_stats(process->tables, ret);
+	void *state = process;
+	end(&state);
+	return err;
+}
+
+/* Stubs that are not in the file, or more than a program has, are none. */
+static void test_stubs_of_hostile_files(void **state)
+{
+	enum { MOST = 16 << 20, ENTRY = 16 };
+	static const struct {
+		uint64_t stub_bytes, file_bytes, nr_rows;
+	} cases[] = {
+		{4 * ENTRY, FAKE_ELF_BYTES, 9}, /* two rows for each, and their end */
+		{FAKE_ELF_BYTES - FAKE_ELF_CODE, FAKE_ELF_BYTES, 2 * (FAKE_ELF_BYTES - FAKE_ELF_CODE) / ENTRY + 1},
+		{FAKE_ELF_BYTES - FAKE_ELF_CODE + 1, FAKE_ELF_BYTES, 0},
+		{UINT64_C(1) << 30, FAKE_ELF_BYTES, 0},
+		{MOST, UINT64_C(1) << 31, 2 * MOST / ENTRY + 1},
+		{MOST + 1, UINT64_C(1) << 31, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct unwind_stats stats;
+		assert_int_equal(build_with_stubs(cases[i].stub_bytes, cases[i].file_bytes, &stats), 0);
+		assert_int_equal(stats.nr_rows, cases[i].nr_rows);
+	}
+}
+
 static void test_unknown_machine(void **state)
 {
 	struct process *process = new_process("vax", SAMPLED_MASK);
@@ -1086,6 +1156,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_without_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_generations, start, end),
 		cmocka_unit_test(test_hostile_files),
+		cmocka_unit_test(test_stubs_of_hostile_files),
 		cmocka_unit_test(test_unknown_machine),
 		cmocka_unit_test(test_build_beside),
 		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),
