@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "read/session_state.h"
 
+enum { GAP_LINES_MAX = 100 };
+
 void session_name_file(const struct session *session, const char *file, struct diag *why)
 {
 	const char *path = strcmp(session->path, "-") ? session->path : "standard input";
@@ -28,10 +30,13 @@ static void fail(struct session *session, const char *file, int result, const st
 	session_name_file(session, file, &session->why);
 }
 
-/* Records are missing; those behind them are read on. The first gap is told at the end, others at once. */
+/* Records are missing; those behind them are read on. The first gap is told at the end, the next ones at once. */
 static void note_gap(struct session *session, const char *file, const struct diag *what)
 {
-	if (session->result)
+	if (session->nr_gaps++ == GAP_LINES_MAX)
+		log_error("%s: records are missing in more than %d places: the other places are not told",
+			  session->path, GAP_LINES_MAX);
+	else if (session->result && session->nr_gaps <= GAP_LINES_MAX)
 		log_error("%s%s%s: %s", session->path, file ? "/" : "", file ? file : "", what->text);
 	fail(session, file, -EBADMSG, what);
 }

@@ -54,6 +54,7 @@ struct session {
 	struct delivered_record delivered; /* kept for the caller until the next call */
 	bool ended;                        /* the source has nothing more to give */
 	int result;                        /* of the end: 0 or -errno, and why */
+	uint64_t nr_gaps;                  /* places where records are missing */
 	struct diag why;
 	struct {
 		uint64_t nr, first_offset;

@@ -69,6 +69,7 @@ struct source_unpack {
 	size_t first, nr, nr_extents;
 	uint64_t extent_bytes;   /* that those hold */
 	uint64_t read_offset;    /* of the record that was read last */
+	uint64_t none_from;      /* from this offset on there is no extent; UINT64_MAX: not known */
 	size_t nr_lost;          /* extents */
 	bool gathering;          /* the last item is an EXTENT that is not whole */
 	bool streaming;          /* what is compressed belongs to a stream */
@@ -260,12 +261,20 @@ static void give_up_extent(struct source_unpack *unpack, const char *what)
 	note_gap(unpack, item, item->job->offset, what);
 }
 
-/* From there up to the next extent nothing can be trusted to be a record. */
+/*
+ * From there up to the next extent nothing can be trusted to be a record. A search that finds none has read the rest of
+ * the file: none is made behind it.
+ */
 static bool go_on_behind(struct source_unpack *unpack, uint64_t offset)
 {
 	const struct source_ops *ops = unpack->under->ops;
 
-	return ops->find_extent && ops->find_extent(unpack->under, offset);
+	if (!ops->find_extent || offset >= unpack->none_from)
+		return false;
+	if (ops->find_extent(unpack->under, offset))
+		return true;
+	unpack->none_from = offset;
+	return false;
 }
 
 /* Also its records may be damaged, and hide the next ones. */
@@ -853,6 +862,7 @@ int source_open_unpack(struct source *under, bool ahead, struct source **ret)
 	unpack->source = (struct source){.ops = &unpack_ops, .stays = under->stays};
 	unpack->under = under;
 	unpack->ahead = ahead;
+	unpack->none_from = UINT64_MAX;
 	unpack->large.arena.block_bytes = LARGE_BLOCK_BYTES;
 	*ret = &unpack->source;
 	return 0;

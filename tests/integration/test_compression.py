@@ -11,6 +11,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import perf_file  # noqa: E402
 from conftest import threads_of  # noqa: E402
 from law import check_law  # noqa: E402
 from perfdata import PerfData, sections_of  # noqa: E402
@@ -211,6 +212,18 @@ def test_damage_costs_one_extent(millrace, programs, need_tracefs, tmp_path):
         left = len(done.out.splitlines())
         assert 'missing' in done.err and 'offset 0x' in done.err
         assert whole * (len(extents) - 3) // len(extents) < left < whole
+
+
+def test_many_damaged_places(millrace, tmp_path):
+    """Each could hide an extent. The first 100 are told, each in a line of its own, and that there are more."""
+    file = tmp_path / 'many.data'
+    hidden = struct.pack('<IHH', 73, 0, 24) + bytes.fromhex('28b52ffd200109000078') + bytes(6)
+    for nr, lines, more in ((100, 100, 0), (101, 100, 1), (3000, 100, 1)):
+        file.write_bytes(perf_file.build([perf_file.attr(type=1, sample_period=1, sample_type=1 | 2)], {},
+                                         records=hidden * nr))
+        done = millrace('script', '-i', file, status=255)
+        assert done.err.count('a compressed record is damaged') == lines, done.err
+        assert done.err.count('records are missing in more than 100 places') == more, done.err
 
 
 # Where other programs have the CPUs, perf may read nothing while the program runs. Here and below each ring has room

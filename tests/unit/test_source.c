@@ -1133,6 +1133,59 @@ static void test_empty_compressed_records(void **state)
 	}
 }
 
+static const struct source_ops *searched_ops;
+static unsigned nr_searches;
+
+static bool search_counted(struct source *source, uint64_t offset)
+{
+	nr_searches++;
+	return searched_ops->find_extent(source, offset);
+}
+
+/* Where no extent follows, the rest of the file is searched once, not for each record that could hide one. */
+static void test_damaged_extents_without_a_next_one(void **state)
+{
+	enum { NR = 1000, BODY_BYTES = 16 };
+	static const struct {
+		uint32_t type;
+		uint8_t body[BODY_BYTES];
+	} damaged[] = {{73, {0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x01, 0x09, 0x00, 0x00, 'x'}}, /* begins like a frame */
+		       {RECORD_COMPRESSED, "of no frame"}};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t i = 0; i < 4; i++) {
+		struct perf_event_header header = {.type = damaged[i / 2].type, .size = sizeof(header) + BODY_BYTES};
+		AUTO_BUF struct buf bytes = {0};
+		uint64_t nr_before = 0;
+		if (i % 2) {
+			put_extents(&bytes);
+			nr_before = (uint64_t)NR_EXTENTS * (EXTENT_RECORDS + 1);
+		}
+		for (size_t k = 0; k < NR; k++) {
+			buf_put(&bytes, &header, sizeof(header));
+			buf_put(&bytes, damaged[i / 2].body, BODY_BYTES);
+		}
+		struct source *under = open_range(&bytes, bytes.len, SOURCE_COMPLETE), *source;
+		searched_ops = under->ops;
+		struct source_ops counting = *searched_ops;
+		counting.find_extent = search_counted;
+		under->ops = &counting;
+		nr_searches = 0;
+		assert_int_equal(source_open_unpack(under, false, &source), 0);
+		for (uint64_t k = 0; k < nr_before; k++)
+			expect_record(source,
+				      k % (EXTENT_RECORDS + 1) == EXTENT_RECORDS ? PERF_RECORD_COMM
+										 : PERF_RECORD_SAMPLE,
+				      RECORD_BYTES, k);
+		for (size_t k = 0; k < NR; k++)
+			expect_gap(source, "");
+		expect_end(source, 0, "");
+		assert_int_equal(nr_searches, 1);
+	}
+}
+
 /* A file of a data directory begins with an extent. Where its record has lost its header the next one is read. */
 static void test_a_damaged_extent_at_the_start(void **state)
 {
@@ -1226,6 +1279,7 @@ int main(void)
 		cmocka_unit_test(test_no_records_in_an_extent),
 		cmocka_unit_test(test_what_is_no_record_between_extents),
 		cmocka_unit_test(test_empty_compressed_records),
+		cmocka_unit_test(test_damaged_extents_without_a_next_one),
 		cmocka_unit_test(test_a_damaged_extent_at_the_start),
 		cmocka_unit_test(test_what_is_left_out_of_compressed_files),
 		cmocka_unit_test(test_memory_is_used_again_when_it_is_not_held),
