@@ -296,7 +296,14 @@ static struct track *find_track(struct firefox *firefox, uint32_t thread, int ev
 	return track;
 }
 
-/* Milliseconds since the first sample, exact. */
+/* Times are told since the first sample or marker. */
+static void note_start(struct firefox *firefox, uint64_t time_ns)
+{
+	if (!firefox->start_ns)
+		firefox->start_ns = time_ns;
+}
+
+/* Milliseconds since the start, exact. */
 static void put_ms(struct firefox *firefox, uint32_t sequence, uint64_t time_ns)
 {
 	bool before = time_ns < firefox->start_ns;
@@ -309,8 +316,7 @@ static int firefox_sample(struct exporter *exporter, const struct export_sample 
 {
 	struct firefox *firefox = firefox_of(exporter);
 
-	if (!firefox->start_ns)
-		firefox->start_ns = sample->time_ns;
+	note_start(firefox, sample->time_ns);
 	struct track *track = find_track(firefox, sample->thread, (int)sample->event);
 	if (!track)
 		return -ENOMEM;
@@ -338,6 +344,7 @@ static int firefox_marker(struct exporter *exporter, const struct export_marker 
 
 	if (!track || name < 0)
 		return -ENOMEM;
+	note_start(firefox, marker->from_ns);
 	track->nr_markers++;
 	put(firefox, track->columns[MARKER_NAMES], "%" PRId64, name);
 	put_ms(firefox, track->columns[MARKER_STARTS], marker->from_ns);

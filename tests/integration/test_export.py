@@ -305,6 +305,25 @@ def test_named_after_its_samples(millrace, tmp_path):
     assert {stack.partition(';')[0]: period for stack, period in folded.items()} == {':7': 10, 'late': 20}
 
 
+def test_firefox_times_before_the_first_sample(millrace, tmp_path):
+    """A task event may come first: its time is 0 then, and the time of day at which the profile starts is its."""
+    data, start, day = tmp_path / 'perf.data', 300000 * 10**9, 1700000000 * 10**9
+    clock = struct.pack('<2I2Q', 1, 1, day + start, start)
+    attr = perf_file.attr(type=1, sample_period=10, sample_type=1 | 2 | 4, bits=1 << 18)
+    comm = struct.pack('<2I8s', 7, 7, b'early')
+    sample = perf_file.sample(2, 4096, 7 << 32 | 7, start + 8 * 10**6)
+    for records, markers, samples, first in (
+            (task_record(3, 1 << 13, comm, 7, start + 5 * 10**6) + sample, [('exec', 0)], [3], 5),
+            (sample + task_record(3, 0, comm, 7, start + 9 * 10**6), [('new name', 1)], [0], 8)):
+        data.write_bytes(perf_file.build([attr], {29: clock}, records=records + perf_file.FINISHED_ROUND))
+        found = json.loads(millrace('export', '-i', data, '--format=firefox', '-o', '-').out)
+        names, threads = found['shared']['stringArray'], found['threads']
+        assert [(names[name], time) for thread in threads
+                for name, time in zip(thread['markers']['name'], thread['markers']['startTime'])] == markers
+        assert [time for thread in threads for time in thread['samples']['time']] == samples
+        assert found['meta']['startTime'] == (day + start) / 10**6 + first
+
+
 def short_tasks(nr):
     """nr tasks, each forked, executed and ended: its records, and what the tables say of them."""
     objects = [(b'/usr/bin/true', 0x5000, 0x2000), (b'/usr/lib/x86_64-linux-gnu/libc.so.6', 0x155000, 0x26000),
