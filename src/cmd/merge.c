@@ -76,13 +76,35 @@ static const struct host_shift *input_shift(const struct merge_run *run, const s
 	return run->join.hosts.shifts ? &run->join.hosts.shifts[input - run->inputs] : NULL;
 }
 
+/* On the clock of its recording; 0: it has none. */
+static uint64_t own_time(const struct session_record *record)
+{
+	bool timed = record->view.header->type < RECORD_USER_FIRST && record->sample.present & PERF_SAMPLE_TIME;
+
+	return timed && record->sample.time != UINT64_MAX ? record->sample.time : 0;
+}
+
 /* On the clock of the file; 0: it has none. */
 static uint64_t record_time(const struct session_record *record, const struct host_shift *shift)
 {
-	bool timed = record->view.header->type < RECORD_USER_FIRST && record->sample.present & PERF_SAMPLE_TIME;
-	uint64_t time_ns = timed && record->sample.time != UINT64_MAX ? record->sample.time : 0;
+	uint64_t time_ns = own_time(record);
 
 	return time_ns && shift ? time_ns + (uint64_t)shift->time_ns : time_ns;
+}
+
+/* The clock of the first machine begins when that was started. */
+static int check_time(const struct merge_run *run, const struct merge_input *input, const struct session_record *record,
+		      struct diag *reterr)
+{
+	const struct host_shift *shift = input_shift(run, input);
+	uint64_t time_ns = own_time(record);
+
+	if (!shift || !time_ns || !host_shift_is_before_start(shift, time_ns))
+		return 0;
+	return diag_set(reterr, -EINVAL,
+			"%s was recorded before %s was started, whose clock all times are moved to: name the "
+			"recordings of %s first",
+			session_info(input->session)->path, run->join.hosts.shifts[0].name, shift->name);
 }
 
 /*
@@ -98,10 +120,12 @@ static int find_start(const struct merge_run *run, struct merge_input *input, st
 
 	if (err)
 		return diag_set(reterr, err, "%s cannot be read a second time: has it changed?", options.path);
-	while (!input->turn_ns && session_next(session, &record, NULL) > 0)
+	while (!err && !input->turn_ns && session_next(session, &record, NULL) > 0) {
 		input->turn_ns = record_time(&record, input_shift(run, input));
+		err = check_time(run, input, &record, reterr);
+	}
 	session_close(session);
-	return 0;
+	return err;
 }
 
 /* The next record of an input. Damage is logged and ends it; the others go on. */
@@ -168,7 +192,10 @@ static int move_record(struct merge_run *run, const struct merge_input *input, c
 	*ret = view->header;
 	if (!shift)
 		return 0;
-	int err = host_shift_record(shift, &input->record, &run->moved);
+	int err = check_time(run, input, &input->record, reterr);
+	if (err)
+		return err;
+	err = host_shift_record(shift, &input->record, &run->moved);
 	*ret = run->moved.len ? (const void *)run->moved.data : NULL;
 	if (err == -ENOTSUP)
 		return diag_set(reterr, err,

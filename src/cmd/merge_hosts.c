@@ -246,6 +246,11 @@ void merge_hosts_put_idle(const struct merge_hosts *hosts, size_t trailer_bytes,
 	}
 }
 
+bool host_shift_is_before_start(const struct host_shift *shift, uint64_t time_ns)
+{
+	return shift->time_ns < 0 && time_ns <= -(uint64_t)shift->time_ns; /* 0 is no time */
+}
+
 static void move_pid(const struct host_shift *shift, void *at)
 {
 	uint32_t pid;

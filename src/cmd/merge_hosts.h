@@ -43,6 +43,9 @@ void merge_hosts_fini(struct merge_hosts *hosts);
 /* The name of the idle task of each machine but the first, which no record has: appended as records. */
 void merge_hosts_put_idle(const struct merge_hosts *hosts, size_t trailer_bytes, struct buf *out);
 
+/* Whether a time of the recording is before the first machine was started: its clock does not have it. */
+bool host_shift_is_before_start(const struct host_shift *shift, uint64_t time_ns);
+
 /*
  * Replaces the content of `out` by the record with shifted numbers; by nothing, when it describes its whole recording.
  * 0; -ENOTSUP: records of its type cannot be moved; -EBADMSG: it is damaged; -ENOMEM.

@@ -254,6 +254,16 @@ def test_machines_that_cannot_be_merged(hosts, need_tracefs, millrace, tmp_path)
     assert not out.exists()
 
 
+def host_file(path, host, wall, records):
+    """A recording whose clock was 1 s at that time of day, of samples with an id, all other records with a trailer."""
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4 | 64, bits=1 << 18 | 1 << 25, clockid=1)
+    clock = struct.pack('<2I2Q', 1, 1, wall * 10**9, 10**9)
+    path.write_bytes(perf_file.build(
+        [attr], {3: perf_file.string(host), 7: struct.pack('<2I', 2, 2), CLOCK_DATA: clock}, ids=[[5]],
+        records=records + perf_file.FINISHED_ROUND))
+    return path
+
+
 def test_kernel_symbols_of_two_machines(millrace, tmp_path):
     """KSYMBOL records, which the kernel makes too long: what it left behind them is no time."""
     inputs = []
@@ -262,17 +272,41 @@ def test_kernel_symbols_of_two_machines(millrace, tmp_path):
         trailer, old = struct.pack('<2I2Q', 0, 0, 10**9, 5), b'\x77' * 40
         ksymbol = struct.pack('<IHH', 17, 0, 8 + len(body + trailer + old)) + body + trailer + old
         records = b''.join(perf_file.sample(1, 0xffffffff81000000, 7 << 32 | 7, 10**9 + i, 5) for i in (1, 2))
-        attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4 | 64, bits=1 << 18 | 1 << 25, clockid=1)
-        clock = struct.pack('<2I2Q', 1, 1, wall * 10**9, 10**9)
-        inputs.append(tmp_path / host)
-        inputs[-1].write_bytes(perf_file.build(
-            [attr], {3: perf_file.string(host), 7: struct.pack('<2I', 2, 2), CLOCK_DATA: clock}, ids=[[5]],
-            records=ksymbol + records + perf_file.FINISHED_ROUND))
+        inputs.append(host_file(tmp_path / host, host, wall, ksymbol + records))
     millrace('merge', '-o', tmp_path / 'both', *inputs)
     shown = millrace('script', '-i', tmp_path / 'both', '--show-bpf-events', '--ns').out
     found = [re.search(r' (\d+\.\d+):.*(KSYMBOL|cpu-clock)', line).groups() for line in shown.splitlines()]
     assert found == [(f'{at}.00000000{i}', kind) for at in (1, 6)
                      for i, kind in enumerate(('KSYMBOL', 'cpu-clock', 'cpu-clock'))], shown
+
+
+def test_recorded_before_the_first_machine_was_started(millrace, tmp_path):
+    """The clock of the first machine has no such time: the other order of the recordings is needed."""
+    out = tmp_path / 'both'
+
+    def recording(host, wall, *times, behind_each=b''):
+        return host_file(tmp_path / host, host, wall, b''.join(
+            perf_file.sample(1, 0xffffffff81000000, 7 << 32 | 7, time, 5) + behind_each for time in times))
+
+    def expect_refused(late, early):
+        done = millrace('merge', '-o', out, late, early, status=255)
+        assert done.err.splitlines()[1:] == [f'millrace: {early} was recorded before web1 was started, whose clock all '
+                                             'times are moved to: name the recordings of web2 first']
+        assert not out.exists()
+
+    late = recording('web1', 7000, 10**9)
+    # web2 was started 5 s before web1; one of the samples is the last before that or the first after it.
+    for times in ((5 * 10**9,), (1,), (6 * 10**9, 5 * 10**9)):
+        early = recording('web2', 6995, *times)
+        expect_refused(late, early)
+        millrace('merge', '-o', out, early, late)
+        found = re.findall(r' (\d+\.\d+): ', millrace('script', '-i', out, '--ns').out)
+        assert found == [f'{time // 10**9}.{time % 10**9:09}' for time in sorted([*times, 6 * 10**9])]
+        out.unlink()
+    # Also where such a time comes behind others.
+    expect_refused(late, recording('web2', 6995, 7 * 10**9, 10**9, behind_each=3 * perf_file.FINISHED_ROUND))
+    millrace('merge', '-o', out, late, recording('web2', 6995, 5 * 10**9 + 1))
+    assert re.findall(r' (\d+\.\d+): ', millrace('script', '-i', out, '--ns').out) == ['0.000000001', '1.000000000']
 
 
 def test_command_line(records, millrace, tmp_path):
