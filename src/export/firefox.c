@@ -379,12 +379,14 @@ static int put_trimmed(void *ctx, const void *bytes, size_t len)
 	struct trim *trim = ctx;
 	size_t whole = len;
 
-	if (trim->comma)
-		buf_put_u8(&trim->output->buf, ',');
 	while (whole && (((const char *)bytes)[whole - 1] == '\n'))
 		whole--;
-	trim->comma = whole && ((const char *)bytes)[whole - 1] == ',';
-	buf_put(&trim->output->buf, bytes, trim->comma ? whole - 1 : whole);
+	if (whole) { /* else the last comma is still that of the piece before */
+		if (trim->comma)
+			buf_put_u8(&trim->output->buf, ',');
+		trim->comma = ((const char *)bytes)[whole - 1] == ',';
+		buf_put(&trim->output->buf, bytes, trim->comma ? whole - 1 : whole);
+	}
 	progress_step(trim->progress, len, trim->progress->done + len);
 	return output_buf_flush_large(trim->output);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What formats keep until their end: sequences in memory and in a file, texts, sums; and texts that are no UTF-8. */
+/* What formats keep until their end: sequences in memory and in a file, texts, sums; texts that are no UTF-8; columns.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,12 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "export/cgroup_labels.h"
+#include "export/export.h"
 #include "export/spool.h"
 #include "export/stack_table.h"
 
@@ -152,11 +157,70 @@ static void test_cgroup_labels(void **state)
 	}
 }
 
+/* A firefox profile of one marker with a name of so many bytes. Returns what the column of its data holds. */
+static size_t data_column(size_t name_bytes, bool *ret_ends_with_comma)
+{
+	static const char begin[] = "\"data\":[";
+	AUTO_FD int fd = memfd_create("profile", MFD_CLOEXEC);
+	const struct export_target target = {.fd = fd, .name = "profile"};
+	const struct export_profile profile = {.title = "test"};
+	const struct export_format *format = export_format_find("firefox", NULL);
+	AUTO_FREE char *name = malloc(name_bytes + 1);
+	struct exporter *exporter;
+	struct diag why = {""};
+	struct stat st;
+
+	assert_non_null(memset(name, 'x', name_bytes));
+	name[name_bytes] = '\0';
+	assert_int_equal(export_open(format, &profile, &target, &exporter, &why), 0);
+	assert_int_equal(format->thread(exporter, 1, &(struct export_thread){1, 1, "x"}), 0);
+	assert_int_equal(
+		format->marker(
+			exporter,
+			&(struct export_marker){
+				.kind = EXPORT_EXEC, .from_ns = 1, .to_ns = 1, .thread = 1, .cpu = -1, .text = name}),
+		0);
+	assert_int_equal(export_close(exporter, &why), 0);
+	export_free(exporter);
+	assert_int_equal(fstat(fd, &st), 0);
+	size_t len = (size_t)st.st_size;
+	char *text = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(text, MAP_FAILED);
+	const char *column = memmem(text, len, begin, strlen(begin));
+	assert_non_null(column);
+	column += strlen(begin);
+	const char *end = memchr(column, ']', len - (size_t)(column - text));
+	assert_non_null(end);
+	*ret_ends_with_comma = end[-1] == ',';
+	size_t bytes = (size_t)(end - column);
+	munmap(text, len);
+	return bytes;
+}
+
+/* A column that is read in pieces from the temporary file: its last comma may be the end of one, and no more be left.
+ */
+static void test_the_end_of_a_column(void **state)
+{
+	enum { SPOOL_BYTES = 32 << 20 /* of firefox.c, and a multiple of the pieces */ };
+	bool has_comma;
+	size_t others = data_column(0, &has_comma);
+
+	(void)state;
+	assert_false(has_comma);
+	/* A comma and a newline are behind each value. */
+	for (size_t more = 0; more < 4; more++) {
+		size_t name_bytes = SPOOL_BYTES + more - others - 2;
+		assert_int_equal(data_column(name_bytes, &has_comma), SPOOL_BYTES + more - 2);
+		assert_false(has_comma);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spool), cmocka_unit_test(test_texts),         cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_utf8),  cmocka_unit_test(test_cgroup_labels),
+		cmocka_unit_test(test_spool),         cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_sums),          cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_cgroup_labels), cmocka_unit_test(test_the_end_of_a_column),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
