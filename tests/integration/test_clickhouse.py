@@ -21,6 +21,7 @@ import urllib.request
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import perf_file  # noqa: E402
 from browser import content, totals, weights  # noqa: E402
 from conftest import ROOT, peak_memory, wait_until  # noqa: E402
 
@@ -182,6 +183,39 @@ def test_certificates(data, millrace, store, tmp_path):
     assert 'certificate' in result.err and result.err.count('\n') == 1 and not store.rows
     millrace('export', '-i', data, f'--to={url}', f'--ca-file={tmp_path}/cert')
     assert sum(row[7] for row in store.rows) == total(millrace, data)[0]
+
+
+class Posts(http.server.BaseHTTPRequestHandler):
+    """Keeps the paths of what is sent."""
+    def do_POST(self):
+        self.rfile.read(int(self.headers['Content-Length']))
+        self.server.rows.append(self.path)
+        self.send_response(200)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_service_in_a_url(millrace, store, tmp_path):
+    """{service} is what --service says, or the host that was recorded; nothing of it ends the place where it is."""
+    path, paths = tmp_path / 'perf.data', []
+    store.RequestHandlerClass = Posts
+    to = store.url.replace('clickhouse', 'http') + '/{service}?name={service}&x=1'
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4)
+    sample = perf_file.sample(2, 4096, 7 << 32 | 7, 100) + perf_file.FINISHED_ROUND
+    hostile = '50% gr\u00fcn#~_{x}'
+    for host, words, service in (('web-1.example', [], 'web-1.example'), ('web-1.example', ['--service=shop'], 'shop'),
+                                 ('a/b?c=d&e', [], 'a/b?c=d&e'), ('x', [f'--service={hostile}'], hostile),
+                                 (None, [], 'millrace')):
+        path.write_bytes(perf_file.build([attr], {3: perf_file.string(host)} if host else {}, records=sample))
+        done = millrace('export', '-i', path, '--format=pprof', f'--to={to}', *words, status=None)
+        if 'no format "pprof"' in done.err or 'cannot send to servers' in done.err:
+            pytest.skip('this build cannot send profiles to servers')
+        quoted = urllib.parse.quote(service, safe='')
+        paths.append(f'/{quoted}?name={quoted}&x=1')
+        assert store.rows == paths, done
 
 
 class Answers(Store):

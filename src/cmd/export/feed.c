@@ -144,6 +144,8 @@ static int open_exporter(struct feed *feed, uint64_t start_ns)
 		.wall_offset_ns = wall_offset(feed),
 		.count_samples = options->count_samples,
 	};
+	if (options->hostname && profile.hostname)
+		buf_put_text(options->hostname, profile.hostname);
 	return export_open(feed->format, &profile, feed->target, &feed->exporter, &feed->why);
 }
 

@@ -9,6 +9,7 @@
 #include "cmd/input/sample_filter.h"
 #include "export/export.h"
 
+struct buf;
 struct diag;
 
 /* All borrowed. */
@@ -17,6 +18,7 @@ struct feed_options {
 	const struct sample_filter *filter; /* completed; NULL: all samples */
 	const char *event;                  /* the name of the one that is wanted; NULL: all the format takes */
 	const char *title;                  /* NULL: the name of the input */
+	struct buf *hostname;               /* what the recording says is appended; NULL: not wanted */
 	unsigned max_stack;                 /* 0: all */
 	bool lines;                         /* source lines are wanted */
 	bool count_samples;                 /* see struct export_profile */

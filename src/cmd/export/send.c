@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
@@ -35,8 +36,19 @@ int send_check(const struct send_options *options, struct diag *reterr)
 	return 0;
 }
 
+/* Any text as a part of a URL. Source: RFC 3986, 2.1 and 2.3. */
+static void put_encoded(struct buf *out, const char *text)
+{
+	for (; *text; text++) {
+		bool plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+			     (*text >= '0' && *text <= '9') || strchr("-._~", *text);
+		buf_printf(out, plain ? "%c" : "%%%02X", (uint8_t)*text);
+	}
+}
+
 /* The url, with "{from}", "{until}" (seconds since 1970) and "{service}" replaced. */
-static void put_url(struct buf *out, const struct send_options *options, const struct feed_counts *counts)
+static void put_url(struct buf *out, const struct send_options *options, const char *service,
+		    const struct feed_counts *counts)
 {
 	const char *url = options->store.url, *host = strstr(url, "://") + 3;
 
@@ -48,7 +60,7 @@ static void put_url(struct buf *out, const struct send_options *options, const s
 			buf_printf(out, "%" PRIu64, counts->until_ns / NS_PER_S + 1);
 			at += 7;
 		} else if (strncmp(at, "{service}", 9) == 0) {
-			buf_put_text(out, options->store.service ? options->store.service : "millrace");
+			put_encoded(out, service);
 			at += 9;
 		} else {
 			buf_put_u8(out, (uint8_t)*at++);
@@ -58,12 +70,13 @@ static void put_url(struct buf *out, const struct send_options *options, const s
 		buf_put_text(out, otlp_path);
 }
 
-static int post_file(int fd, const struct send_options *options, const struct feed_counts *counts, struct diag *reterr)
+static int post_file(int fd, const struct send_options *options, const char *service, const struct feed_counts *counts,
+		     struct diag *reterr)
 {
 	AUTO_BUF struct buf url = {0};
 	struct stat st;
 
-	put_url(&url, options, counts);
+	put_url(&url, options, service, counts);
 	if (url.failed || fstat(fd, &st))
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -85,6 +98,8 @@ static int post_recording(const struct feed_options *feed, const struct send_opt
 			  struct feed_counts *ret_counts)
 {
 	AUTO_FD int fd = memfd_create("millrace-profile", MFD_CLOEXEC);
+	AUTO_BUF struct buf hostname = {0};
+	struct feed_options feed_named = *feed;
 	const struct export_target target = {.fd = fd, .name = options->store.url};
 	struct exporter *exporter;
 	struct diag diag = {0};
@@ -93,11 +108,16 @@ static int post_recording(const struct feed_options *feed, const struct send_opt
 		log_error("cannot allocate memory for a profile: %s", strerror(errno));
 		return -ENOMEM;
 	}
-	int err = feed_recording(feed, options->format, &target, &exporter, ret_counts);
+	feed_named.hostname = &hostname;
+	int err = feed_recording(&feed_named, options->format, &target, &exporter, ret_counts);
 	export_free(exporter);
 	if ((err && err != -EBADMSG) || !ret_counts->nr_samples)
 		return err;
-	int sent = post_file(fd, options, ret_counts, &diag);
+	const char *service = options->store.service ? options->store.service
+			      : hostname.len         ? buf_text(&hostname)
+						     : "millrace";
+	int sent = hostname.failed ? diag_set(&diag, -ENOMEM, "out of memory")
+				   : post_file(fd, options, service, ret_counts, &diag);
 	if (sent)
 		log_error("%s", diag.text);
 	return sent ? sent : err;
