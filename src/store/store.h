@@ -68,7 +68,7 @@ struct store_question {
 };
 
 /*
- * Reads rows from a ClickHouse server, in no order. 0; errors as of store_post(); -EFBIG: too many rows. The reason is
- * in the diag.
+ * Reads rows from a ClickHouse server, in no order. 0; errors as of store_post(); -EFBIG: the names in the call chains
+ * are longer than what is kept of them. The reason is in the diag.
  */
 int store_read(const struct store_options *options, const struct store_question *question, struct diag *reterr);
