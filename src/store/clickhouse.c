@@ -2,10 +2,13 @@
 /*
  * Rows are sums: of the samples of one event, command and stack in BUCKET_S seconds. They go in batches of one bucket,
  * which is one block and one partition, and so is stored whole or not at all. A batch has a number that is a hash of
- * its content: before it is sent, and when it is not known whether it came through, the server is asked whether it has
+ * its samples: before it is sent, and when it is not known whether it came through, the server is asked whether it has
  * it; a query id keeps the server from taking it twice at the same time. So a batch that is sent again, or a recording
  * that is exported again, is not counted twice. Not by insert_deduplication_token: that needs a setting of the table
  * where it is not replicated, and is unknown to old servers.
+ *
+ * Where a batch ends and what its number is depends on the recording alone, not on its rows: names of functions may be
+ * others in the next attempt, when a program was removed or replaced, and then other samples have one row.
  *
  * Source of the formats: clickhouse.com/docs, "HTTP interface", "RowBinary".
  */
@@ -28,7 +31,7 @@
 #include "store/client.h"
 #include "sysinfo/shortage.h"
 
-enum { BUCKET_S = 10, MOST_ROWS = 1 << 15, MAX_DEPTH = 1024, GZIP_WINDOW = 15 + 16 };
+enum { BUCKET_S = 10, MOST_SAMPLES = 1 << 15 /* and so rows */, MAX_DEPTH = 1024, GZIP_WINDOW = 15 + 16 };
 
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -49,12 +52,15 @@ struct clickhouse {
 	uint32_t *object_texts, *frame_texts, *thread_texts; /* heap; by number */
 	struct frame_place *frame_places;                    /* likewise */
 	struct stack_table stacks;
-	uint64_t *stack_hashes; /* heap; by number */
-	uint8_t *is_sent;       /* heap; by stack: the row of it was sent */
-	uint32_t objects_room, frames_room, places_room, threads_room, stacks_room, sent_room, cgroups_room;
-	struct sums sums; /* of one bucket; sum_key.thread is a text */
-	uint64_t bucket;  /* seconds since 1970 */
-	uint64_t times;   /* hash of the times of the samples in `sums`: rows of other samples may look the same */
+	uint64_t *stack_hashes;  /* heap; by number */
+	uint8_t *is_sent;        /* heap; by stack: the row of it was sent */
+	uint64_t *thread_hashes; /* heap; by number */
+	uint32_t objects_room, frames_room, places_room, threads_room, stacks_room, sent_room, cgroups_room,
+		hashes_room;
+	struct sums sums;    /* of one bucket; sum_key.thread is a text */
+	uint64_t bucket;     /* seconds since 1970 */
+	uint64_t nr_samples; /* in `sums` */
+	uint64_t samples;    /* a hash of them */
 };
 
 static struct clickhouse *clickhouse_of(struct exporter *exporter)
@@ -135,6 +141,10 @@ static int clickhouse_thread(struct exporter *exporter, uint32_t number, const s
 {
 	struct clickhouse *clickhouse = clickhouse_of(exporter);
 
+	if (table_make_room((void **)&clickhouse->thread_hashes, sizeof(uint64_t), number, &clickhouse->hashes_room))
+		return -ENOMEM;
+	clickhouse->thread_hashes[number] =
+		hash_mix(hash_text(thread->comm), (uint64_t)thread->pid << 32 | thread->tid);
 	return add_text(clickhouse, thread->comm, &clickhouse->thread_texts, number, &clickhouse->threads_room);
 }
 
@@ -244,14 +254,14 @@ static int send_stacks(struct clickhouse *clickhouse, struct diag *reterr)
 				       &packed, reterr);
 }
 
-/* How many rows of the batch the server has. -errno. */
-static int64_t query_rows(struct clickhouse *clickhouse, uint64_t batch, struct diag *reterr)
+/* How many samples of the batch the server has. -errno. */
+static int64_t query_samples(struct clickhouse *clickhouse, uint64_t batch, struct diag *reterr)
 {
 	AUTO_BUF struct buf sql = {0};
 	char *end;
 
 	buf_printf(&sql,
-		   "SELECT count() FROM profile_samples WHERE service = %s AND time = toDateTime(%" PRIu64
+		   "SELECT sum(samples) FROM profile_samples WHERE service = %s AND time = toDateTime(%" PRIu64
 		   ") AND batch = %" PRIu64 " FORMAT TabSeparated",
 		   clickhouse->service, clickhouse->bucket, batch);
 	int err = client_post_again(&clickhouse->client, buf_text(&sql), NULL, reterr);
@@ -272,14 +282,14 @@ static int send_batch(struct clickhouse *clickhouse, const struct buf *packed, u
 
 	snprintf(id, sizeof(id), "millrace-%016" PRIx64, batch);
 	for (unsigned nr = 1;; nr++) {
-		int64_t rows = query_rows(clickhouse, batch, reterr);
-		if (rows < 0)
-			return (int)rows;
-		if (rows == clickhouse->sums.nr)
+		int64_t there = query_samples(clickhouse, batch, reterr);
+		if (there < 0)
+			return (int)there;
+		if ((uint64_t)there == clickhouse->nr_samples)
 			return 0;
-		if (rows)
-			return diag_set(reterr, -EPROTO, "%s: has %" PRId64 " of the %" PRIu32 " rows of a batch",
-					clickhouse->client.url, rows, clickhouse->sums.nr);
+		if (there)
+			return diag_set(reterr, -EPROTO, "%s: has %" PRId64 " of the %" PRIu64 " samples of a batch",
+					clickhouse->client.url, there, clickhouse->nr_samples);
 		int err = client_post(&clickhouse->client, "INSERT INTO profile_samples FORMAT RowBinary", id, packed,
 				      reterr);
 		if (err != -EAGAIN)
@@ -309,33 +319,52 @@ static void put_sample_row(struct clickhouse *clickhouse, const struct sum *sum,
 	buf_put_u64(out, htole64(sum->period));
 }
 
-/* The rows twice: for the hash that all of them then hold, and to be sent. */
+static uint64_t batch_number(const struct clickhouse *clickhouse)
+{
+	const char *host = clickhouse->exporter.profile.hostname;
+
+	return hash_mix(hash_mix(hash_text(clickhouse->service_name), hash_text(host ? host : "")),
+			clickhouse->samples);
+}
+
 static int send_bucket(struct clickhouse *clickhouse, struct diag *reterr)
 {
-	AUTO_BUF struct buf content = {0}, rows = {0}, packed = {0};
+	AUTO_BUF struct buf rows = {0}, packed = {0};
 
 	if (!clickhouse->sums.nr)
 		return 0;
-	int err = shortage(); /* the names may not be those of the next attempt */
+	int err = shortage(); /* names would be missing for ever */
 	if (!err)
 		err = send_stacks(clickhouse, reterr);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < clickhouse->sums.nr; i++)
-		put_sample_row(clickhouse, &clickhouse->sums.sums[i], &content);
-	uint64_t batch = content.failed ? 0 : hash_mix(hash_bytes(content.data, content.len), clickhouse->times);
+	uint64_t batch = batch_number(clickhouse);
 	for (uint32_t i = 0; i < clickhouse->sums.nr; i++) {
 		put_sample_row(clickhouse, &clickhouse->sums.sums[i], &rows);
 		buf_put_u64(&rows, htole64(batch));
 	}
-	err = buf_status(&content);
-	if (!err)
-		err = pack(&rows, &packed);
+	err = pack(&rows, &packed);
 	if (!err)
 		err = send_batch(clickhouse, &packed, batch, reterr);
 	sums_clear(&clickhouse->sums);
-	clickhouse->times = 0;
+	clickhouse->nr_samples = clickhouse->samples = 0;
 	return err;
+}
+
+/* Of what the recording says of the sample: nothing that depends on the files of this machine. */
+static void hash_sample(struct clickhouse *clickhouse, const struct export_sample *sample, uint64_t wall_ns)
+{
+	const uint64_t words[] = {
+		wall_ns,
+		sample->period,
+		(uint64_t)sample->cpu,
+		hash_text(clickhouse->exporter.profile.events[sample->event].name),
+		clickhouse->thread_hashes[sample->thread],
+	};
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		clickhouse->samples = hash_mix(clickhouse->samples, words[i]);
+	clickhouse->nr_samples++;
 }
 
 static int clickhouse_sample(struct exporter *exporter, const struct export_sample *sample)
@@ -346,13 +375,13 @@ static int clickhouse_sample(struct exporter *exporter, const struct export_samp
 	const struct sum_key key = {sample->stack, clickhouse->thread_texts[sample->thread], sample->event, 0,
 				    sample->cgroup};
 
-	if (bucket != clickhouse->bucket || clickhouse->sums.nr >= MOST_ROWS) {
+	if (bucket != clickhouse->bucket || clickhouse->nr_samples >= MOST_SAMPLES) {
 		int err = send_bucket(clickhouse, exporter->why);
 		if (err)
 			return err;
 		clickhouse->bucket = bucket;
 	}
-	clickhouse->times = hash_mix(clickhouse->times, wall_ns);
+	hash_sample(clickhouse, sample, wall_ns);
 	return sums_add(&clickhouse->sums, &key, sample->period);
 }
 
@@ -375,6 +404,7 @@ static void clickhouse_free(struct exporter *exporter)
 	free(clickhouse->frame_texts);
 	free(clickhouse->frame_places);
 	free(clickhouse->thread_texts);
+	free(clickhouse->thread_hashes);
 	free(clickhouse->stack_hashes);
 	free(clickhouse->is_sent);
 }

@@ -91,7 +91,7 @@ class Store(http.server.BaseHTTPRequestHandler):
             self.answer(200, b'<html>hello</html>')
         elif query.startswith('SELECT'):
             batch = int(re.search(r'batch = (\d+)', query).group(1))
-            self.answer(200, f'{sum(row[9] == batch for row in store.rows)}\n'.encode())
+            self.answer(200, f'{sum(row[7] for row in store.rows if row[9] == batch)}\n'.encode())
         elif query.startswith('INSERT INTO profile_samples'):
             fault = store.faults.pop(0) if store.faults else None
             if fault == '500':
@@ -104,6 +104,7 @@ class Store(http.server.BaseHTTPRequestHandler):
             if fault == 'drop after':
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
+            store.garbage = fault == 'garbage after'
             self.answer(200, b'')
         else:
             self.answer(200, b'')
@@ -141,6 +142,45 @@ def test_counted_once(data, millrace, store, faults):
     count = len(store.rows)
     millrace('export', '-i', data, f'--to={store.url}/profiles', '--service', "o'brien")
     assert len(store.rows) == count, 'a recording that is exported again is counted again'
+
+
+def test_counted_once_with_other_names(millrace, programs, store, tmp_path, need_root):
+    """A piece that is sent again after its program was removed, and one after half of it was stored."""
+    program, data = tmp_path / 'gone', tmp_path / 'perf.data'
+    shutil.copy(programs / 'spin', program)
+    millrace('record', '-e', 'cpu-clock', '-F', '999', '-k', 'mono', '-g', '-N', '-o', data, '--', program, '-m', '150')
+    folded = 'export', '-i', data, '--format=folded', '-o', '-'
+    names = millrace(*folded).out
+    done = millrace('export', '-i', data, f'--to={store.url}', status=None)
+    if 'cannot send to servers' in done.err:
+        pytest.skip('this build cannot send to servers')
+    rows = list(store.rows)
+    program.unlink()
+    assert names != millrace(*folded).out  # else this tests nothing
+    millrace('export', '-i', data, f'--to={store.url}')
+    assert rows == store.rows and sum(row[7] for row in rows) == total(millrace, data)[0]
+
+
+def test_half_stored_and_other_names(millrace, store, tmp_path):
+    """Batches end at the same samples however many rows these are: one or as many as there are samples. A call chain
+    that is cut stands for one whose names are unknown."""
+    data, nr = tmp_path / 'perf.data', 70000
+    clock = struct.pack('<2I2Q', 1, 1, 1700000000 * 10**9, 10**9)
+    attr = perf_file.attr(type=1, sample_period=3, sample_type=1 | 2 | 4 | 32, bits=1 << 25, clockid=1)
+    records = b''.join(perf_file.sample(2, 4096, 7 << 32 | 7, 10**9 + i, 3, (1 << 64) - 512, 4096, 1 << 20 | i)
+                       for i in range(nr))
+    data.write_bytes(perf_file.build([attr], {29: clock}, records=records + perf_file.FINISHED_ROUND))
+    for words, again in (['--max-stack=1'], []), ([], ['--max-stack=1']):
+        store.rows, store.faults = [], ['garbage after']
+        done = millrace('export', '-i', data, f'--to={store.url}', *words, status=255)
+        if 'cannot send to servers' in done.err:
+            pytest.skip('this build cannot send to servers')
+        store.garbage = False
+        assert 'answers a question for a number' in done.err and 0 < sum(row[7] for row in store.rows) < nr
+        first = len(store.rows)
+        millrace('export', '-i', data, f'--to={store.url}', *again)
+        assert (sum(row[7] for row in store.rows), sum(row[8] for row in store.rows)) == (nr, 3 * nr)
+        assert (first == 1) == bool(words) and (len(store.rows) - first < 10) == bool(again)
 
 
 def test_server_that_stays_broken(data, millrace, store):
