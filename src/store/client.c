@@ -41,7 +41,7 @@ static int parse_url(struct client *client, const char *url, struct diag *reterr
 
 	if (!len || memchr(host, '@', len) ||
 	    database[strspn(database, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")])
-		return diag_set(reterr, -EINVAL,
+		return diag_set(reterr, -EDESTADDRREQ,
 				"%s: it is clickhouse://HOST[:PORT][/DATABASE], or clickhouses:// with TLS; user and "
 				"password are in the file of --credentials",
 				url);
@@ -52,6 +52,16 @@ static int parse_url(struct client *client, const char *url, struct diag *reterr
 	if (asprintf(&client->url, "%s://%.*s%s/", tls ? "https" : "http", (int)len, host, port) < 0)
 		client->url = NULL;
 	return client->url && client->database ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
+}
+
+int store_check_url(const char *url, struct diag *reterr)
+{
+	struct client client = {0};
+	int err = store_takes_posts(url) ? 0 : parse_url(&client, url, reterr);
+
+	free(client.url);
+	free(client.database);
+	return err;
 }
 
 int client_open(struct client *client, const struct store_options *options, unsigned idle_s, struct diag *reterr)

@@ -100,7 +100,7 @@ static int read_credentials(struct http *http, const char *path, struct diag *re
 	if (fd < 0 || fstat(fd, &st))
 		return bad_file(path, -errno, reterr);
 	if (!S_ISREG(st.st_mode))
-		return diag_set(reterr, -EINVAL, "%s: is no regular file", path);
+		return diag_set(reterr, -EPERM, "%s: is no regular file", path);
 	if (st.st_mode & (S_IRWXG | S_IRWXO))
 		return diag_set(reterr, -EPERM, "%s: others may read these credentials: chmod 600", path);
 	int err = fd_slurp_rest(fd, MOST_CREDENTIALS, &text);
@@ -109,7 +109,7 @@ static int read_credentials(struct http *http, const char *path, struct diag *re
 	char *rest = NULL, *all = (char *)(uintptr_t)buf_text(&text);
 	for (char *line = strtok_r(all, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest))
 		take_line(http, line);
-	return *http->user ? 0 : diag_set(reterr, -EINVAL, "%s: has no line user=NAME", path);
+	return *http->user ? 0 : diag_set(reterr, -ENOKEY, "%s: has no line user=NAME", path);
 }
 
 static bool is_success(long status)

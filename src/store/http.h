@@ -22,7 +22,8 @@ struct http_options {
 	unsigned idle_s; /* how long a request may be without a byte in either direction; 0: a minute */
 };
 
-/* -EPERM: others can read the credentials. 0, or -errno and why. */
+/* 0, or -errno and why. -EPERM: the credentials are no file that only its owner can read; -ENOKEY: they name no user.
+ */
 int http_open(const struct http_options *options, struct http **ret, struct diag *reterr);
 void http_close(struct http *http); /* NULL is fine */
 

@@ -35,6 +35,9 @@ static inline bool store_takes_posts(const char *url)
 	return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
 }
 
+/* 0, or -errno and why: no server can have such a URL. */
+int store_check_url(const char *url, struct diag *reterr);
+
 /*
  * Sends the body to message->url (options->url is not used). Tries again for some seconds while the server does not
  * answer; when only the answer was lost, the server may get the body twice. 0; -EIO: the server does not answer, or

@@ -8,6 +8,12 @@
 
 const struct export_format *const clickhouse_format = NULL;
 
+int store_check_url(const char *url, struct diag *reterr)
+{
+	return diag_set(reterr, -ENOTSUP, "%s: this program was built without libcurl, and cannot send to servers",
+			url);
+}
+
 int store_post(const struct store_options *options, const struct store_message *message, struct diag *reterr)
 {
 	(void)options;

@@ -338,6 +338,31 @@ def test_a_certificate_that_is_wrong(agent, server, tmp_path):
     assert agent.err.count('delivery failed') == 1
 
 
+@pytest.mark.parametrize('text', ['', None])
+def test_credentials_that_are_wrong_for_a_while(agent, server, tmp_path, text):
+    """They say nothing about the pieces, which all wait: a file that is emptied, or that is none."""
+    server.start()
+    login = tmp_path / 'login'
+    if text is None:
+        login.mkdir(0o700)
+    else:
+        login.write_text(text)
+        login.chmod(0o600)
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', f'--credentials={login}')
+    # Three tries and more: after 1, 2 and 4 s.
+    agent.until(lambda found: found['refused']['pieces'] or found['waiting']['pieces'] >= 8, 'pieces that wait')
+    assert not status(agent.state)['refused']['pieces']
+    assert ('has no line user=NAME' if text is not None else 'is no regular file') in status(agent.state)['error']
+    if text is None:
+        login.rmdir()
+    (tmp_path / 'new').write_text('user=writer\npassword=secret\n')
+    (tmp_path / 'new').chmod(0o600)
+    os.rename(tmp_path / 'new', login)
+    agent.until(lambda found: not found['failing_since'], 'deliveries')
+    check_all_arrived(server, agent.stop())
+    assert agent.err.count('delivery failed') == 1
+
+
 FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
 
 
@@ -608,6 +633,13 @@ def test_a_snapshot_is_asked_of_the_next_recorder(agent, tmp_path):
 ])
 def test_wrong_words(millrace, words, said):
     assert said in millrace('agent', *words, status=129).err
+
+
+@pytest.mark.parametrize('url', ['clickhouse://user@store', 'clickhouse://', 'clickhouse://store/a b', 'other://store'])
+def test_a_wrong_url_ends_it_at_the_start(millrace, server, tmp_path, url):  # pylint: disable=unused-argument
+    result = millrace('agent', f'--to={url}', f'--state={tmp_path}/state', status=129)
+    assert f'{url}: it is clickhouse://HOST' in result.err and result.err.count('\n') == 1
+    assert not (tmp_path / 'state').exists()
 
 
 def test_one_agent_at_a_time(agent, millrace, tmp_path):

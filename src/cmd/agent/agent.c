@@ -201,7 +201,10 @@ static int check(const struct agent_options *options, struct diag *reterr)
 	if (*word != '-')
 		return diag_set(reterr, -EINVAL,
 				"agent takes no argument, but got \"%s\"; options of record must follow --", word);
-	return options->files ? 0 : send_check(&options->send, reterr);
+	if (options->files)
+		return 0;
+	int err = send_check(&options->send, reterr);
+	return err ? err : store_check_url(options->send.store.url, reterr);
 }
 
 static int run(int argc, char **argv)
