@@ -224,6 +224,8 @@ static int read_header(struct elf_section *section, uint64_t offset, struct line
 struct line_state {
 	uint64_t address;
 	uint32_t file, line, operation;
+	size_t first_row; /* of this sequence, in the table */
+	bool was_sorted;  /* the table, before it */
 };
 
 static const struct line_state first_state = {.file = 1, .line = 1};
@@ -244,6 +246,28 @@ static int put_row(struct line_table *table, const struct line_state *state)
 	return add_row(table, &(struct row){state->address, state->line, state->file});
 }
 
+static void begin_sequence(const struct line_table *table, struct line_state *state)
+{
+	*state = first_state;
+	state->first_row = table->nr;
+	state->was_sorted = table->sorted;
+}
+
+/*
+ * Linkers leave the sequence of a function that they have left out: GNU ld and lld at 0, lld also at -1 or -2 (-z
+ * dead-reloc-in-nonalloc). Its rows would overlap those of code that is there.
+ */
+static int end_sequence(struct line_table *table, const struct line_state *state)
+{
+	const struct row *first = state->first_row < table->nr ? &table->rows[state->first_row] : NULL;
+
+	if (!first || (first->address && first->address < UINT64_MAX - 1))
+		return add_row(table, &(struct row){state->address, 0, sequence_end});
+	table->nr = state->first_row;
+	table->sorted = state->was_sorted;
+	return 0;
+}
+
 static int run_extended(struct line_table *table, const struct line_header *header, struct line_state *state,
 			struct cursor *at)
 {
@@ -256,8 +280,8 @@ static int run_extended(struct line_table *table, const struct line_header *head
 	struct cursor operands = {.at = bytes + 1, .end = bytes + len};
 	switch (bytes[0]) {
 	case DW_LNE_end_sequence:
-		err = add_row(table, &(struct row){state->address, 0, sequence_end});
-		*state = first_state;
+		err = end_sequence(table, state);
+		begin_sequence(table, state);
 		break;
 	case DW_LNE_set_address:
 		state->address = header->address_bytes == 4 || len == 5 ? cursor_u32(&operands) : cursor_u64(&operands);
@@ -297,9 +321,10 @@ static int run_standard(struct line_table *table, const struct line_header *head
 static int run_program(struct line_table *table, struct line_header *header)
 {
 	struct cursor *at = &header->program;
-	struct line_state state = first_state;
+	struct line_state state;
 	int err = 0;
 
+	begin_sequence(table, &state);
 	while (cursor_left(at) && !at->bad && !err) {
 		uint8_t operation = *at->at++;
 		if (operation >= header->first_special) {

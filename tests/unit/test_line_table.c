@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* Line tables of units in which the linker has left a function out: its rows stay behind, at an address of no code. */
+#include <dwarf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "analyze/dwarf/elf_section.h"
+#include "analyze/dwarf/line_table.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+enum { LIVE = 0x1108, LIVE_BYTES = 0x40, DEAD_BYTES = 0x1500, STEP = 0x10, LIVE_LINE = 100, DEAD_LINE = 5000 };
+
+/* A row each STEP bytes, all of one line. */
+static void put_sequence(struct buf *program, uint64_t address, uint32_t bytes, uint32_t line)
+{
+	const uint8_t set[] = {0, 9, DW_LNE_set_address}, end[] = {0, 1, DW_LNE_end_sequence};
+
+	buf_put(program, set, sizeof(set));
+	buf_put_u64(program, address);
+	buf_put_u8(program, DW_LNS_advance_line);
+	for (line--; line >= 0x40; line >>= 7) /* from 1 on */
+		buf_put_u8(program, (uint8_t)(line | 0x80));
+	buf_put_u8(program, (uint8_t)line);
+	for (uint32_t at = 0; at < bytes; at += STEP) {
+		buf_put_u8(program, DW_LNS_copy);
+		buf_put_u8(program, DW_LNS_advance_pc);
+		buf_put_u8(program, STEP);
+	}
+	buf_put(program, end, sizeof(end));
+}
+
+static void put_table(struct buf *out, const struct buf *program)
+{
+	static const uint8_t lengths[] = {0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1};
+	static const uint8_t names[] = "\0a.c\0\0\0\0";
+	const uint8_t front[] = {1, 1, 1, (uint8_t)-5, 14, sizeof(lengths) + 1};
+	const uint32_t header_bytes = sizeof(front) + sizeof(lengths) + sizeof(names);
+
+	buf_put_u32(out, (uint32_t)(sizeof(uint16_t) + sizeof(uint32_t) + header_bytes + program->len));
+	buf_put_u16(out, 4);
+	buf_put_u32(out, header_bytes);
+	buf_put(out, front, sizeof(front));
+	buf_put(out, lengths, sizeof(lengths));
+	buf_put(out, names, sizeof(names));
+	buf_put(out, program->data, program->len);
+}
+
+static struct line_table *read_table(const struct buf *program, struct buf *bytes)
+{
+	struct line_table *table;
+
+	put_table(bytes, program);
+	struct elf_section section = {.len = bytes->len, .whole = {bytes->data, bytes->len}, .fd = -1};
+	const struct line_sections sections = {.line = &section};
+	assert_int_equal(line_table_read(&sections, 0, &table), 0);
+	return table;
+}
+
+static void expect_live_rows_only(const struct line_table *table)
+{
+	uint32_t file, line;
+
+	for (uint64_t address = LIVE; address < LIVE + LIVE_BYTES; address += STEP / 2) {
+		assert_true(line_table_find(table, address, &file, &line));
+		assert_int_equal(line, LIVE_LINE);
+	}
+	assert_false(line_table_find(table, LIVE - 1, &file, &line));
+	assert_false(line_table_find(table, LIVE + LIVE_BYTES, &file, &line));
+}
+
+/* GNU ld and lld by default; lld with -z dead-reloc-in-nonalloc=.debug_*=-1 or -2, from where addresses go on at 0. */
+static void test_rows_that_the_linker_left(void **state)
+{
+	const uint64_t starts[] = {0, UINT64_MAX, UINT64_MAX - 1};
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * sizeof(starts) / sizeof(starts[0]); i++) {
+		AUTO_BUF struct buf program = {0}, bytes = {0};
+		if (i % 2)
+			put_sequence(&program, starts[i / 2], DEAD_BYTES, DEAD_LINE);
+		put_sequence(&program, LIVE, LIVE_BYTES, LIVE_LINE);
+		put_sequence(&program, starts[i / 2], DEAD_BYTES, DEAD_LINE);
+		struct line_table *table = read_table(&program, &bytes);
+		expect_live_rows_only(table);
+		line_table_free(table);
+	}
+}
+
+/* Functions whose order the linker has changed. */
+static void test_sequences_are_sorted(void **state)
+{
+	AUTO_BUF struct buf program = {0}, bytes = {0};
+	uint32_t file, line;
+
+	(void)state;
+	put_sequence(&program, LIVE + 0x1000, LIVE_BYTES, LIVE_LINE + 1);
+	put_sequence(&program, 0, DEAD_BYTES, DEAD_LINE);
+	put_sequence(&program, LIVE, LIVE_BYTES, LIVE_LINE);
+	struct line_table *table = read_table(&program, &bytes);
+	expect_live_rows_only(table);
+	assert_true(line_table_find(table, LIVE + 0x1000, &file, &line));
+	assert_int_equal(line, LIVE_LINE + 1);
+	line_table_free(table);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_that_the_linker_left),
+					   cmocka_unit_test(test_sequences_are_sorted)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
