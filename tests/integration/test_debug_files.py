@@ -345,3 +345,33 @@ def test_hint_for_children(millrace, spawn, tmp_path):
     wait_until(lambda: open(f'/proc/{parent.pid}/task/{parent.pid}/children').read().count(' ') == 2, 'two children')
     done = millrace('record', '-e', 'cpu-clock', '-p', parent.pid, '-o', tmp_path / 'data', '--', 'sleep', '0.1')
     assert re.search(rf'no samples: -p takes process {parent.pid} \(sh\) and .* not the 2 that it has', done.err)
+
+
+MANY_INLINED = '''
+static volatile unsigned long n;
+template<int N> static inline __attribute__((always_inline)) void level(void)
+{
+        level<N - 1>();
+}
+template<> inline __attribute__((always_inline)) void level<0>(void) { for (int i = 0; i < 100000; i++) n += i * 3; }
+int main(void)
+{
+        for (int i = 0; i < 3000; i++)
+                level<40>();
+}
+'''
+
+
+def test_line_around_many_inlined_functions(millrace, tmp_path):
+    """Of more than 31 inlined functions the outer ones are left out; the function around them keeps its line."""
+    (tmp_path / 'many.cc').write_text(MANY_INLINED)
+    subprocess.run(['g++', '-O2', '-g', '-o', 'many', 'many.cc'], cwd=tmp_path, check=True)
+    millrace('record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '500', '--call-graph', 'dwarf', '-o', tmp_path / 'data',
+             '--', tmp_path / 'many')
+    script = millrace('script', '-i', tmp_path / 'data', '-F', 'ip,sym,srcline').out
+    chains = [re.findall(r'^\s+[0-9a-f]+ (level<\d+>|main)\n\s+many\.cc:(\d+)', chain, re.MULTILINE)
+              for chain in script.split('\n\n')]
+    inlined = [chain for chain in chains if chain and chain[0] == ('level<0>', '7')]
+    assert inlined
+    assert {tuple(chain) for chain in inlined} == {
+        (('level<0>', '7'), *((f'level<{i}>', '5') for i in range(1, 31)), ('main', '11'))}

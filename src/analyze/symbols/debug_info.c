@@ -308,15 +308,20 @@ static struct scope *find_scope(struct object *object, struct dwarf_unit *unit, 
 	return object->functions ? debug_functions_find(object->functions, unit, at) : NULL;
 }
 
-/* Functions without a name are no frames, see read_inlined(). false: not known. */
+/*
+ * Frames as read_inlined() counts them: functions without a name are none, and the last of INLINED_MOST is the function
+ * itself. false: not known.
+ */
 static bool find_call(struct scope *scope, unsigned frame, uint64_t *ret_file, unsigned *ret_line)
 {
 	struct scope *inner = NULL;
 	unsigned nr = 0;
 
-	for (; scope; inner = scope, scope = scope->outer)
-		if ((scope->name || !scope->outer) && nr++ == frame)
+	for (; scope; inner = scope, scope = scope->outer) {
+		bool is_frame = !scope->outer || (scope->name && nr + 1 < INLINED_MOST);
+		if (is_frame && nr++ == frame)
 			return inner && debug_functions_call_site(inner, ret_file, ret_line);
+	}
 	return false;
 }
 
