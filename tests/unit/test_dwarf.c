@@ -15,36 +15,38 @@
 
 #include "analyze/dwarf/dwarf.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 enum {
 	BEFORE = 0xf80,
 	TEXT = 0x1000,
 	SECOND = 0x1080,
 	LINKAGE = 0x1100,
+	FAR = 0x10000,
 	TEXT_BYTES = 0x100,
 	UNIT_BYTES = 0x80,
 	MORE_BYTES = 0x40
 };
 
 /* A unit of one entry; returns where it is. */
-static uint32_t put_unit(struct buf *info, uint64_t low, uint32_t bytes)
+static uint32_t put_unit(struct buf *info, uint32_t abbrevs, uint8_t code, uint64_t low, uint32_t bytes)
 {
 	uint32_t offset = (uint32_t)info->len;
 
 	buf_put_u32(info, 2 + 4 + 1 + 1 + 8 + 4);
 	buf_put_u16(info, 4);
-	buf_put_u32(info, 0); /* abbreviations */
+	buf_put_u32(info, abbrevs);
 	buf_put_u8(info, 8);
-	buf_put_u8(info, 1);
+	buf_put_u8(info, code);
 	buf_put_u64(info, low);
 	buf_put_u32(info, bytes);
 	return offset;
 }
 
-static void put_abbrevs(struct buf *abbrevs)
+static void put_abbrev(struct buf *abbrevs, uint8_t code)
 {
-	static const uint8_t unit[] = {
-		1, DW_TAG_compile_unit, DW_CHILDREN_no, DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4, 0, 0,
+	const uint8_t unit[] = {
+		code, DW_TAG_compile_unit, DW_CHILDREN_no, DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4, 0,
 		0};
 
 	buf_put(abbrevs, unit, sizeof(unit));
@@ -81,7 +83,7 @@ static void put_section(struct file *file, const char *name, Elf64_Shdr header, 
 }
 
 /* As strip --only-keep-debug leaves it: code has headers and no bytes. */
-static int make_object(uint32_t *ret_second)
+static int write_object(const struct buf *info, const struct buf *abbrevs, const struct buf *aranges)
 {
 	const Elf64_Shdr text = {
 		.sh_type = SHT_NOBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = TEXT, .sh_size = TEXT_BYTES};
@@ -91,7 +93,6 @@ static int make_object(uint32_t *ret_second)
 				    .sh_size = MORE_BYTES};
 	const Elf64_Shdr bits = {.sh_type = SHT_PROGBITS};
 	struct file file = {0};
-	struct buf info = {0}, abbrevs = {0}, aranges = {0};
 	Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
 					 __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
 					 EV_CURRENT},
@@ -101,17 +102,13 @@ static int make_object(uint32_t *ret_second)
 			     .e_ehsize = sizeof(header),
 			     .e_shentsize = sizeof(Elf64_Shdr)};
 
-	put_aranges(&aranges, put_unit(&info, BEFORE, TEXT + UNIT_BYTES - BEFORE), TEXT, UNIT_BYTES);
-	*ret_second = put_unit(&info, SECOND, TEXT_BYTES + MORE_BYTES - (SECOND - TEXT));
-	put_abbrevs(&abbrevs);
-
 	buf_put(&file.bytes, &header, sizeof(header));
 	put_section(&file, "", (Elf64_Shdr){0}, NULL);
 	put_section(&file, ".text", text, NULL);
 	put_section(&file, ".plt.sec", linkage, NULL);
-	put_section(&file, ".debug_info", bits, &info);
-	put_section(&file, ".debug_abbrev", bits, &abbrevs);
-	put_section(&file, ".debug_aranges", bits, &aranges);
+	put_section(&file, ".debug_info", bits, info);
+	put_section(&file, ".debug_abbrev", bits, abbrevs);
+	put_section(&file, ".debug_aranges", bits, aranges);
 	buf_put(&file.names, ".shstrtab", sizeof(".shstrtab"));
 	const Elf64_Shdr names = {.sh_name = (uint32_t)(file.names.len - sizeof(".shstrtab")),
 				  .sh_type = SHT_STRTAB,
@@ -128,13 +125,21 @@ static int make_object(uint32_t *ret_second)
 
 	int fd = memfd_create("object", MFD_CLOEXEC);
 	assert_int_equal(write(fd, file.bytes.data, file.bytes.len), (ssize_t)file.bytes.len);
-	buf_fini(&info);
-	buf_fini(&abbrevs);
-	buf_fini(&aranges);
 	buf_fini(&file.bytes);
 	buf_fini(&file.names);
 	buf_fini(&file.headers);
 	return fd;
+}
+
+static int make_object(uint32_t *ret_second)
+{
+	AUTO_BUF struct buf info = {0}, abbrevs = {0}, aranges = {0};
+
+	put_aranges(&aranges, put_unit(&info, 0, 1, BEFORE, TEXT + UNIT_BYTES - BEFORE), TEXT, UNIT_BYTES);
+	*ret_second = put_unit(&info, 0, 1, SECOND, TEXT_BYTES + MORE_BYTES - (SECOND - TEXT));
+	put_abbrev(&abbrevs, 1);
+	buf_put_u8(&abbrevs, 0);
+	return write_object(&info, &abbrevs, &aranges);
 }
 
 /* The second unit says that code of the linker is its own: it is not asked. */
@@ -176,10 +181,96 @@ static void test_aranges_count(void **state)
 	dwarf_free(dwarf);
 }
 
+static unsigned count_units_with_code(const struct buf *info, const struct buf *abbrevs, unsigned nr)
+{
+	const struct buf no_aranges = {0};
+	struct dwarf *dwarf = dwarf_open(write_object(info, abbrevs, &no_aranges), false);
+	unsigned found = 0;
+
+	assert_non_null(dwarf);
+	for (unsigned i = 0; i < nr; i++)
+		found += dwarf_unit_at(dwarf, FAR + i * UNIT_BYTES) != NULL;
+	dwarf_free(dwarf);
+	return found;
+}
+
+enum { NR_UNITS = 1000, NR_ABBREVS = 120, ABBREV_BYTES = 9 };
+
+/* As compilers write them. */
+static void test_abbreviations_of_each_unit(void **state)
+{
+	AUTO_BUF struct buf info = {0}, abbrevs = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < NR_UNITS; i++) {
+		put_unit(&info, (uint32_t)abbrevs.len, NR_ABBREVS, FAR + i * UNIT_BYTES, UNIT_BYTES);
+		for (uint8_t code = 1; code <= NR_ABBREVS; code++)
+			put_abbrev(&abbrevs, code);
+		buf_put_u8(&abbrevs, 0);
+	}
+	assert_int_equal(count_units_with_code(&info, &abbrevs, NR_UNITS), NR_UNITS);
+}
+
+/* In any order, and of one code the first. */
+static void test_abbreviations_without_order(void **state)
+{
+	AUTO_BUF struct buf info = {0}, abbrevs = {0};
+	static const uint8_t other[] = {7, DW_TAG_compile_unit, DW_CHILDREN_no, 0, 0};
+	static const uint8_t codes[] = {1, 100, 7, 2, 50, 3};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(codes); i++) {
+		put_unit(&info, 0, codes[i], FAR + i * UNIT_BYTES, UNIT_BYTES);
+		put_abbrev(&abbrevs, codes[i]);
+	}
+	put_unit(&info, 0, 8, FAR + sizeof(codes) * UNIT_BYTES, UNIT_BYTES);
+	for (uint8_t code = 1; code <= 100; code += 3) {
+		buf_put_u8(&abbrevs, code == 8 ? 9 : code);
+		buf_put(&abbrevs, other + 1, sizeof(other) - 1);
+	}
+	buf_put_u8(&abbrevs, 0);
+	assert_int_equal(count_units_with_code(&info, &abbrevs, sizeof(codes) + 1), sizeof(codes));
+}
+
+/* Each unit begins at another abbreviation of one table, so that it would be read again for each. */
+static void test_abbreviations_that_units_share_in_part(void **state)
+{
+	AUTO_BUF struct buf info = {0}, abbrevs = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < NR_UNITS; i++) {
+		put_unit(&info, i * ABBREV_BYTES, 1, FAR + i * UNIT_BYTES, UNIT_BYTES);
+		put_abbrev(&abbrevs, 2);
+	}
+	for (unsigned i = 0; i < 10 * NR_UNITS; i++)
+		put_abbrev(&abbrevs, 2);
+	put_abbrev(&abbrevs, 1);
+	buf_put_u8(&abbrevs, 0);
+	assert_in_range(count_units_with_code(&info, &abbrevs, NR_UNITS), 1, 3);
+}
+
+/* They are told apart by nothing; searching one of them among the others would take a step for each. */
+static void test_abbreviations_of_one_code(void **state)
+{
+	AUTO_BUF struct buf info = {0}, abbrevs = {0};
+
+	(void)state;
+	put_unit(&info, 0, 1, FAR, UNIT_BYTES);
+	for (unsigned i = 0; i < 1 << 20; i++)
+		put_abbrev(&abbrevs, 2);
+	put_abbrev(&abbrevs, 1);
+	buf_put_u8(&abbrevs, 0);
+	assert_int_equal(count_units_with_code(&info, &abbrevs, 1), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_linkage_is_in_no_unit),
-					   cmocka_unit_test(test_aranges_count)};
+					   cmocka_unit_test(test_aranges_count),
+					   cmocka_unit_test(test_abbreviations_of_each_unit),
+					   cmocka_unit_test(test_abbreviations_without_order),
+					   cmocka_unit_test(test_abbreviations_that_units_share_in_part),
+					   cmocka_unit_test(test_abbreviations_of_one_code)};
 
 	elf_version(EV_CURRENT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,10 +159,9 @@ static void measure(const struct abbrevs *abbrevs, struct abbrev *abbrev)
 	abbrev->tail = (uint16_t)gap;
 }
 
-/* The next one of the section. NULL: there is none. */
-static struct abbrev *read_next(struct abbrevs *abbrevs, struct pool *pool)
+/* NULL: there is none, or no memory. */
+static struct abbrev *read_abbrev(const struct abbrevs *abbrevs, struct cursor *at, struct pool *pool)
 {
-	struct cursor *at = &abbrevs->rest;
 	struct abbrev front = {.code = cursor_uleb(at)};
 
 	if (at->bad || !front.code)
@@ -196,34 +195,79 @@ static struct abbrev *read_next(struct abbrevs *abbrevs, struct pool *pool)
 	return abbrev;
 }
 
+/* The next one of the section. NULL: likewise, or no more may be read. */
+static struct abbrev *read_next(struct abbrevs *abbrevs, struct pool *pool)
+{
+	const uint8_t *start = abbrevs->rest.at;
+	struct cursor at = abbrevs->rest;
+
+	if (cursor_left(&at) > *abbrevs->bytes_left)
+		at.end = start + *abbrevs->bytes_left;
+	struct abbrev *abbrev = read_abbrev(abbrevs, &at, pool);
+	*abbrevs->bytes_left -= (uint64_t)(at.at - start);
+	abbrevs->rest.at = at.at;
+	return abbrev;
+}
+
+/* false: no room for it. */
 static bool keep(struct abbrevs *abbrevs, struct abbrev *abbrev)
 {
-	if (abbrev->code != abbrevs->nr + 1)
-		return abbrevs->nr_others++ < MAX_ABBREVS && !hash_table_add(&abbrevs->others, abbrev->code, abbrev);
-	if (array_room_up_to(abbrevs->entries, abbrevs->nr, abbrevs->room, MAX_ABBREVS))
+	if (abbrev->code <= abbrevs->nr)
+		return true; /* of two of one code the first counts */
+	if (abbrev->code == abbrevs->nr + 1) {
+		if (array_room_up_to(abbrevs->entries, abbrevs->nr, abbrevs->room, MAX_ABBREVS))
+			return false;
+		abbrevs->entries[abbrevs->nr++] = abbrev;
+		return true;
+	}
+	if (array_room_up_to(abbrevs->others, abbrevs->nr_others, abbrevs->others_room, MAX_ABBREVS))
 		return false;
-	abbrevs->entries[abbrevs->nr++] = abbrev;
+	abbrev->number = (uint32_t)abbrevs->nr_others;
+	abbrevs->others[abbrevs->nr_others++] = abbrev;
 	return true;
 }
 
+static int other_compare(const void *a, const void *b)
+{
+	const struct abbrev *x = *(struct abbrev *const *)a, *y = *(struct abbrev *const *)b;
+
+	if (x->code != y->code)
+		return x->code < y->code ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static const struct abbrev *find_other(const struct abbrevs *abbrevs, uint64_t code)
+{
+	size_t low = 0, high = abbrevs->nr_others;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (abbrevs->others[middle]->code < code)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < abbrevs->nr_others && abbrevs->others[low]->code == code ? abbrevs->others[low] : NULL;
+}
+
+/* Of a table with codes that are not in order all is read at once: to search it takes time that is known. */
 const struct abbrev *abbrevs_read(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)
 {
-	const struct abbrev *other = hash_table_find_item(&abbrevs->others, code);
-	while (!other) {
-		struct abbrev *abbrev = read_next(abbrevs, pool);
-		if (!abbrev || !keep(abbrevs, abbrev)) {
-			abbrevs->rest.at = abbrevs->rest.end;
-			return NULL;
-		}
-		if (abbrev->code == code)
-			other = abbrev;
-	}
-	return other;
+	struct abbrev *abbrev;
+	bool more = cursor_left(&abbrevs->rest);
+
+	while (more && (abbrev = read_next(abbrevs, pool)) && keep(abbrevs, abbrev))
+		if (abbrev->code == code && !abbrevs->nr_others)
+			return abbrev;
+	abbrevs->rest.at = abbrevs->rest.end;
+	if (more && abbrevs->nr_others)
+		qsort(abbrevs->others, abbrevs->nr_others, sizeof(struct abbrev *), other_compare);
+	return code - 1 < abbrevs->nr ? abbrevs->entries[code - 1] : find_other(abbrevs, code);
 }
 
 void abbrevs_fini(struct abbrevs *abbrevs)
 {
-	hash_table_fini(&abbrevs->others);
 	free(abbrevs->entries);
+	free(abbrevs->others);
 	*abbrevs = (struct abbrevs){0};
 }

@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash_table.h"
 #include "base/span.h"
 
 struct pool;
@@ -24,6 +23,7 @@ struct attr_spec {
 
 struct abbrev {
 	uint64_t code;
+	uint32_t number; /* in the table */
 	uint16_t tag;
 	bool has_children, has_code; /* has_code: says where its code is */
 	uint16_t nr;
@@ -36,12 +36,13 @@ struct abbrev {
 struct abbrevs {
 	uint64_t offset; /* in the section */
 	struct cursor rest;
+	uint64_t *bytes_left; /* how many may still be read of the section, for all tables; borrowed */
 	uint16_t version;
 	uint8_t address_bytes, offset_bytes;
 	struct abbrev **entries; /* [code - 1], as compilers number them */
 	size_t nr, room;
-	struct hash_table others; /* by code */
-	size_t nr_others;
+	struct abbrev **others; /* by code, when all are read */
+	size_t nr_others, others_room;
 };
 
 void abbrevs_fini(struct abbrevs *abbrevs);

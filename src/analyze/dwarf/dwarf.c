@@ -25,6 +25,9 @@ enum {
 	MAX_OVERLAPPING = 8,  /* units that begin before an address and after the one it is in */
 	ROOT_BYTES = 512,     /* of a unit, that are read to know where its code is */
 	MAX_LINKAGE = 4,      /* sections */
+	/* Of abbreviations; units share a table or have one each, and those of another version read it once more. */
+	ABBREV_READS = 2,
+	ABBREV_BYTES_MORE = 1 << 16, /* of any object */
 };
 
 struct unit_range {
@@ -89,7 +92,8 @@ struct dwarf {
 	unsigned nr_linkage;
 	struct unit_range *ranges; /* by low */
 	size_t nr_ranges, ranges_room;
-	uint64_t steps; /* that are left */
+	uint64_t steps;        /* that are left */
+	uint64_t abbrev_bytes; /* likewise */
 };
 
 static struct elf_section *section_of(struct dwarf *dwarf, unsigned which)
@@ -112,7 +116,8 @@ static struct dwarf *dwarf_new(Elf *elf, int fd, bool is_split)
 		return NULL;
 	*dwarf = (struct dwarf){.fd = fd, .elf = elf, .owns_elf = fd >= 0, .is_split = is_split};
 	if (elf_kind(elf) == ELF_K_ELF && ident && ident[EI_DATA] == order && section_of(dwarf, INFO)->len) {
-		dwarf->steps = section_of(dwarf, INFO)->len * STEPS_PER_BYTE + STEPS_MORE;
+		dwarf->steps = section_of(dwarf, INFO)->counted_len * STEPS_PER_BYTE + STEPS_MORE;
+		dwarf->abbrev_bytes = section_of(dwarf, ABBREV)->counted_len * ABBREV_READS + ABBREV_BYTES_MORE;
 		dwarf->nr_linkage = elf_find_linkage(elf, dwarf->linkage, MAX_LINKAGE);
 		return dwarf;
 	}
@@ -206,7 +211,7 @@ struct elf_section *dwarf_texts(struct dwarf *dwarf)
 	return section_of(dwarf, TEXTS);
 }
 
-/* NULL: out of memory. */
+/* NULL: there are none; out of memory. */
 static struct abbrevs *abbrevs_of(struct dwarf_unit *unit)
 {
 	struct dwarf *dwarf = unit->dwarf;
@@ -223,16 +228,18 @@ static struct abbrevs *abbrevs_of(struct dwarf_unit *unit)
 			return unit->abbrevs = its;
 	}
 	struct span all = elf_section_whole(section_of(dwarf, ABBREV));
+	if (unit->abbrev_offset >= all.len)
+		return NULL;
 	struct abbrevs *abbrevs = pool_take(&dwarf->pool, sizeof(*abbrevs));
 	if (!abbrevs || hash_table_add(&dwarf->abbrevs, key, abbrevs))
 		return NULL;
 	*abbrevs = (struct abbrevs){.offset = unit->abbrev_offset,
 				    .address_bytes = unit->address_bytes,
 				    .offset_bytes = unit->offset_bytes,
-				    .version = unit->version};
-	if (unit->abbrev_offset < all.len)
-		abbrevs->rest = cursor_over(
-			(struct span){(const uint8_t *)all.ptr + unit->abbrev_offset, all.len - unit->abbrev_offset});
+				    .version = unit->version,
+				    .bytes_left = &dwarf->abbrev_bytes};
+	abbrevs->rest = cursor_over(
+		(struct span){(const uint8_t *)all.ptr + unit->abbrev_offset, all.len - unit->abbrev_offset});
 	return unit->abbrevs = abbrevs;
 }
 

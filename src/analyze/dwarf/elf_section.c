@@ -27,6 +27,7 @@ enum { COMPRESSED_BY_ZLIB = 1, COMPRESSED_BY_ZSTD = 2 };
 
 enum {
 	MAX_COMPRESSION = 1032,      /* of zlib's format; no debug information is so much smaller */
+	COUNTED_COMPRESSION = 32,    /* debug information of compilers is mostly 2 to 6 times smaller */
 	UNPACK_AT_LEAST = 256 * 1024 /* bytes, of the result */
 };
 
@@ -158,6 +159,9 @@ struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
 			section.fd = fd;
 		else if (!open_packed(elf, scn, its[1] == 'z', &section))
 			break;
+		section.counted_len = section.len;
+		if (section.packed && section.len / COUNTED_COMPRESSION > header.sh_size)
+			section.counted_len = header.sh_size * COUNTED_COMPRESSION;
 		return section;
 	}
 	return (struct elf_section){.fd = -1};

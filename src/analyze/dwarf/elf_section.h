@@ -13,7 +13,9 @@
 #include "base/span.h"
 
 struct elf_section {
-	uint64_t len;      /* bytes, as unpacked; 0: there is no such section */
+	uint64_t len; /* bytes, as unpacked; 0: there is no such section */
+	/* What limits for readers are made of: `len`, but at most 32 times as many bytes as a compressed one has. */
+	uint64_t counted_len;
 	struct span whole; /* len 0: not read yet */
 	/* NULL, and fd -1: all bytes are in `whole`. Borrowed from the owner of the section. */
 	Elf_Scn *scn;
