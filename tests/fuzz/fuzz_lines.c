@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct elf_section all = {.len = size, .whole = {data, size}, .fd = -1};
 	struct elf_section half = {.len = size / 2, .whole = {data, size / 2}, .fd = -1};
-	const struct line_sections sections = {&all, &all, &half};
+	uint64_t bytes_left = size;
+	const struct line_sections sections = {&all, &all, &half, &bytes_left};
 	struct line_table *table;
 
 	if (line_table_read(&sections, 0, &table))

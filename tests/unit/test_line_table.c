@@ -50,15 +50,21 @@ static void put_table(struct buf *out, const struct buf *program)
 	buf_put(out, program->data, program->len);
 }
 
-static struct line_table *read_table(const struct buf *program, struct buf *bytes)
+static struct line_table *read_at(const struct buf *bytes, uint64_t offset, uint64_t *bytes_left)
 {
 	struct line_table *table;
-
-	put_table(bytes, program);
 	struct elf_section section = {.len = bytes->len, .whole = {bytes->data, bytes->len}, .fd = -1};
-	const struct line_sections sections = {.line = &section};
-	assert_int_equal(line_table_read(&sections, 0, &table), 0);
+	const struct line_sections sections = {.line = &section, .bytes_left = bytes_left};
+
+	assert_int_equal(line_table_read(&sections, offset, &table), 0);
 	return table;
+}
+
+static struct line_table *read_table(const struct buf *program, struct buf *bytes)
+{
+	put_table(bytes, program);
+	uint64_t bytes_left = bytes->len;
+	return read_at(bytes, 0, &bytes_left);
 }
 
 static void expect_live_rows_only(const struct line_table *table)
@@ -108,10 +114,51 @@ static void test_sequences_are_sorted(void **state)
 	line_table_free(table);
 }
 
+static bool has_live_rows(const struct buf *bytes, uint64_t offset, uint64_t *bytes_left)
+{
+	struct line_table *table = read_at(bytes, offset, bytes_left);
+	uint32_t file, line;
+	bool found = line_table_find(table, LIVE, &file, &line);
+
+	line_table_free(table);
+	return found;
+}
+
+/* Tables behind one another are all read; a section with tables in one another is not read many times. */
+static void test_tables_do_not_overlap(void **state)
+{
+	enum { NR_TABLES = 8 };
+	AUTO_BUF struct buf program = {0}, inner = {0}, bytes = {0};
+	uint64_t bytes_left;
+	size_t table_bytes = 0;
+
+	(void)state;
+	put_sequence(&program, LIVE, LIVE_BYTES, LIVE_LINE);
+	for (unsigned i = 0; i < NR_TABLES; i++) {
+		put_table(&bytes, &program);
+		table_bytes = bytes.len / (i + 1);
+	}
+	bytes_left = bytes.len;
+	for (unsigned i = 0; i < NR_TABLES; i++)
+		assert_true(has_live_rows(&bytes, i * table_bytes, &bytes_left));
+	assert_false(has_live_rows(&bytes, 0, &bytes_left));
+
+	bytes.len = 0;
+	put_sequence(&inner, LIVE, LIVE_BYTES, LIVE_LINE);
+	put_table(&inner, &program); /* operations of the outer one, too */
+	put_table(&bytes, &inner);
+	bytes_left = bytes.len;
+	assert_true(has_live_rows(&bytes, 0, &bytes_left));
+	assert_false(has_live_rows(&bytes, bytes.len - table_bytes, &bytes_left));
+	bytes_left = bytes.len;
+	assert_true(has_live_rows(&bytes, bytes.len - table_bytes, &bytes_left));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_that_the_linker_left),
-					   cmocka_unit_test(test_sequences_are_sorted)};
+					   cmocka_unit_test(test_sequences_are_sorted),
+					   cmocka_unit_test(test_tables_do_not_overlap)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

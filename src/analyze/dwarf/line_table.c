@@ -176,8 +176,9 @@ static int read_names(struct line_table *table, struct line_header *header, cons
 	return err ? err : read_new_names(table, &header->names, header, sections, false);
 }
 
-static int read_header(struct elf_section *section, uint64_t offset, struct line_header *ret)
+static int read_header(const struct line_sections *sections, uint64_t offset, struct line_header *ret)
 {
+	struct elf_section *section = sections->line;
 	struct line_header header = {.max_operations = 1, .address_bytes = sizeof(uint64_t)};
 	uint8_t first[12];
 	uint64_t nr_first = elf_section_peek(section, offset, first, sizeof(first));
@@ -187,11 +188,12 @@ static int read_header(struct elf_section *section, uint64_t offset, struct line
 	header.is_64 = len == UINT32_MAX;
 	if (header.is_64)
 		len = cursor_u64(&length);
-	if (length.bad || offset > UINT64_MAX - sizeof(first))
+	if (length.bad || offset > UINT64_MAX - sizeof(first) || len > *sections->bytes_left)
 		return -EBADMSG;
 	struct span rest = elf_section_part(section, offset + (header.is_64 ? 12 : 4), len);
 	if (!rest.len)
 		return -EBADMSG;
+	*sections->bytes_left -= rest.len;
 	struct cursor at = cursor_over(rest);
 	header.version = cursor_u16(&at);
 	if (header.version < 2 || header.version > 5)
@@ -405,7 +407,7 @@ int line_table_read(const struct line_sections *sections, uint64_t offset, struc
 	if (!table)
 		return -ENOMEM;
 	table->sorted = true;
-	int err = read_header(sections->line, offset, &header);
+	int err = read_header(sections, offset, &header);
 	if (!err)
 		err = read_names(table, &header, sections);
 	if (!err)

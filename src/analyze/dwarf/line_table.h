@@ -16,9 +16,14 @@ struct line_table;
 /* Sections of one object, which must be valid as long as its tables; NULL: the object has no such section. */
 struct line_sections {
 	struct elf_section *line, *line_strings, *strings; /* .debug_line, .debug_line_str, .debug_str */
+	/* Of .debug_line, that may still be read for all tables: those of compilers do not overlap. Borrowed. */
+	uint64_t *bytes_left;
 };
 
-/* The table at an offset of .debug_line; an empty one if there is none, or it cannot be read. 0 or -ENOMEM. */
+/*
+ * The table at an offset of .debug_line; an empty one if there is none, it cannot be read, or is longer than
+ * bytes_left. It takes at most 16 bytes of memory for each byte of its length, or 32 for a moment. 0 or -ENOMEM.
+ */
 int line_table_read(const struct line_sections *sections, uint64_t offset, struct line_table **ret);
 void line_table_free(struct line_table *table); /* NULL is fine */
 

@@ -16,6 +16,7 @@
 
 #include "analyze/dwarf/debug_functions.h"
 #include "analyze/dwarf/dwarf.h"
+#include "analyze/dwarf/elf_section.h"
 #include "analyze/dwarf/line_table.h"
 #include "analyze/dwarf/split_files.h"
 #include "analyze/symbols/bpf_lines.h"
@@ -44,6 +45,7 @@ struct object {
 	struct split_files *split;
 	struct debug_functions *functions; /* NULL: not needed yet, and so is split */
 	struct hash_table tables;          /* struct line_table, by offset in the section */
+	uint64_t line_bytes;               /* that may still be read for them */
 	struct hash_table names;           /* readable ones, by where the debug information has theirs */
 	struct hash_table symbols;         /* inlined ones, by their name and what they are in */
 };
@@ -241,6 +243,8 @@ static void object_open(struct debug_info *info, struct object *object, struct d
 		module_open(info, object);
 	else
 		object_open_files(info, object);
+	if (object->dwarf)
+		object->line_bytes = dwarf_line_section(object->dwarf)->counted_len;
 }
 
 /* The one used longest ago makes room. */
@@ -329,7 +333,8 @@ static bool find_call(struct scope *scope, unsigned frame, uint64_t *ret_file, u
 static const struct line_table *find_table(struct object *object, const struct die *root)
 {
 	struct dwarf *dwarf = object->dwarf;
-	const struct line_sections sections = {dwarf_line_section(dwarf), dwarf_line_texts(dwarf), dwarf_texts(dwarf)};
+	const struct line_sections sections = {dwarf_line_section(dwarf), dwarf_line_texts(dwarf), dwarf_texts(dwarf),
+					       &object->line_bytes};
 	struct line_table *table = NULL;
 	struct die_attr attr;
 	uint64_t offset;
