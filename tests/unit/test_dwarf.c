@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "analyze/dwarf/dwarf.h"
+#include "analyze/dwarf/elf_section.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 
@@ -263,6 +264,52 @@ static void test_abbreviations_of_one_code(void **state)
 	assert_int_equal(count_units_with_code(&info, &abbrevs, 1), 1);
 }
 
+/* A unit of one entry with a name, and the code at FAR. */
+static bool has_name(size_t len)
+{
+	static const uint8_t unit[] = {1,
+				       DW_TAG_compile_unit,
+				       DW_CHILDREN_no,
+				       DW_AT_low_pc,
+				       DW_FORM_addr,
+				       DW_AT_high_pc,
+				       DW_FORM_data4,
+				       DW_AT_name,
+				       DW_FORM_string,
+				       0,
+				       0,
+				       0};
+	AUTO_BUF struct buf info = {0}, abbrevs = {0};
+	const struct buf no_aranges = {0};
+	struct die root;
+
+	put_unit(&info, 0, 1, FAR, UNIT_BYTES);
+	for (size_t i = 0; i < len; i++)
+		buf_put_u8(&info, 'n');
+	buf_put_u8(&info, 0);
+	uint32_t unit_len = (uint32_t)info.len - sizeof(unit_len);
+	memcpy(info.data, &unit_len, sizeof(unit_len));
+	buf_put(&abbrevs, unit, sizeof(unit));
+	struct dwarf *dwarf = dwarf_open(write_object(&info, &abbrevs, &no_aranges), false);
+	assert_non_null(dwarf);
+	struct dwarf_unit *found = dwarf_unit_at(dwarf, FAR);
+	assert_non_null(found);
+	assert_true(die_root(found, &root));
+	const char *name = die_text(&root, DW_AT_name);
+	bool is_whole = name && strlen(name) == len;
+	assert_true(is_whole || !name);
+	dwarf_free(dwarf);
+	return is_whole;
+}
+
+static void test_names_that_are_too_long(void **state)
+{
+	(void)state;
+	assert_true(has_name(1));
+	assert_true(has_name(ELF_TEXT_MAX));
+	assert_false(has_name(ELF_TEXT_MAX + 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_linkage_is_in_no_unit),
@@ -270,7 +317,8 @@ int main(void)
 					   cmocka_unit_test(test_abbreviations_of_each_unit),
 					   cmocka_unit_test(test_abbreviations_without_order),
 					   cmocka_unit_test(test_abbreviations_that_units_share_in_part),
-					   cmocka_unit_test(test_abbreviations_of_one_code)};
+					   cmocka_unit_test(test_abbreviations_of_one_code),
+					   cmocka_unit_test(test_names_that_are_too_long)};
 
 	elf_version(EV_CURRENT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -34,20 +36,29 @@ static void put_sequence(struct buf *program, uint64_t address, uint32_t bytes, 
 	buf_put(program, end, sizeof(end));
 }
 
-static void put_table(struct buf *out, const struct buf *program)
+/* With one file, in the directory of the compilation. */
+static void put_table_of(struct buf *out, const struct buf *program, const char *file)
 {
 	static const uint8_t lengths[] = {0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1};
-	static const uint8_t names[] = "\0a.c\0\0\0\0";
+	static const uint8_t file_end[] = {0, 0, 0, 0}; /* directory, time, length; no more files */
 	const uint8_t front[] = {1, 1, 1, (uint8_t)-5, 14, sizeof(lengths) + 1};
-	const uint32_t header_bytes = sizeof(front) + sizeof(lengths) + sizeof(names);
+	const uint32_t name_bytes = (uint32_t)strlen(file) + 1;
+	const uint32_t header_bytes = sizeof(front) + sizeof(lengths) + 1 + name_bytes + sizeof(file_end);
 
 	buf_put_u32(out, (uint32_t)(sizeof(uint16_t) + sizeof(uint32_t) + header_bytes + program->len));
 	buf_put_u16(out, 4);
 	buf_put_u32(out, header_bytes);
 	buf_put(out, front, sizeof(front));
 	buf_put(out, lengths, sizeof(lengths));
-	buf_put(out, names, sizeof(names));
+	buf_put_u8(out, 0); /* no more directories */
+	buf_put(out, file, name_bytes);
+	buf_put(out, file_end, sizeof(file_end));
 	buf_put(out, program->data, program->len);
+}
+
+static void put_table(struct buf *out, const struct buf *program)
+{
+	put_table_of(out, program, "a.c");
 }
 
 static struct line_table *read_at(const struct buf *bytes, uint64_t offset, uint64_t *bytes_left)
@@ -154,11 +165,58 @@ static void test_tables_do_not_overlap(void **state)
 	assert_true(has_live_rows(&bytes, bytes.len - table_bytes, &bytes_left));
 }
 
+static bool has_path(const char *name, const char *comp_dir)
+{
+	AUTO_BUF struct buf program = {0}, bytes = {0}, path = {0};
+	uint64_t bytes_left = UINT64_MAX;
+
+	put_table_of(&bytes, &program, name);
+	struct line_table *table = read_at(&bytes, 0, &bytes_left);
+	bool found = line_table_path(table, 1, comp_dir, &path);
+	if (found) {
+		assert_non_null(strstr(buf_text(&path), name));
+		assert_int_equal(path.len, strlen(name) + 1 + strlen(comp_dir));
+	}
+	line_table_free(table);
+	return found;
+}
+
+static void test_path_of_a_long_text(void **state)
+{
+	char *name = malloc(ELF_TEXT_MAX + 2);
+
+	(void)state;
+	assert_non_null(name);
+	memset(name, 'n', ELF_TEXT_MAX + 1);
+	name[ELF_TEXT_MAX + 1] = '\0';
+	assert_false(has_path(name, "/src"));
+	name[ELF_TEXT_MAX] = '\0';
+	assert_true(has_path(name, "/src"));
+	free(name);
+}
+
+/* What is behind the last NUL is no text. */
+static void test_texts_of_a_section(void **state)
+{
+	static const char bytes[] = {'a', 'b', 0, 'c', 0, 'd', 'e'};
+	struct elf_section section = {.len = sizeof(bytes), .whole = {bytes, sizeof(bytes)}, .fd = -1};
+	struct elf_section none = {.len = 2, .whole = {bytes + 5, 2}, .fd = -1};
+
+	(void)state;
+	assert_string_equal(elf_section_text(&section, 0), "ab");
+	assert_string_equal(elf_section_text(&section, 1), "b");
+	assert_string_equal(elf_section_text(&section, 4), "");
+	assert_null(elf_section_text(&section, 5));
+	assert_null(elf_section_text(&section, sizeof(bytes)));
+	assert_null(elf_section_text(&none, 0));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_that_the_linker_left),
-					   cmocka_unit_test(test_sequences_are_sorted),
-					   cmocka_unit_test(test_tables_do_not_overlap)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows_that_the_linker_left), cmocka_unit_test(test_sequences_are_sorted),
+		cmocka_unit_test(test_tables_do_not_overlap), cmocka_unit_test(test_path_of_a_long_text),
+		cmocka_unit_test(test_texts_of_a_section)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

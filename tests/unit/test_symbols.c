@@ -55,6 +55,29 @@ static void test_sized_and_gaps(void **state)
 	symbols_fini(&symbols);
 }
 
+/* Each may be the end of the one before in a file, so that a few bytes stand for many symbols with long names. */
+static void test_names_that_are_too_long(void **state)
+{
+	(void)state;
+	struct symbols symbols = {0};
+	char *name = malloc(SYMBOL_NAME_MAX + 2);
+
+	assert_non_null(name);
+	memset(name, 'n', SYMBOL_NAME_MAX + 1);
+	name[SYMBOL_NAME_MAX + 1] = '\0';
+	add(&symbols, 100, 50, SYMBOL_GLOBAL, name);
+	add(&symbols, 200, 50, SYMBOL_GLOBAL, name);
+	add(&symbols, 200, 0, SYMBOL_LOCAL, "short");
+	name[SYMBOL_NAME_MAX] = '\0';
+	add(&symbols, 300, 50, SYMBOL_GLOBAL, name);
+	symbols_fixup(&symbols, 0);
+	assert_string_equal(name_at(&symbols, 100), "(none)");
+	assert_string_equal(name_at(&symbols, 200), "short");
+	assert_string_equal(name_at(&symbols, 300), name);
+	symbols_fini(&symbols);
+	free(name);
+}
+
 /* Symbols without a size reach to the next; the last one to the end of the page behind its own. */
 static void test_ends(void **state)
 {
@@ -477,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_sized_and_gaps),
 		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_names_that_are_too_long),
 		cmocka_unit_test(test_many_far_apart),
 		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_alias_with_size),

@@ -23,6 +23,8 @@ enum {
 	MAX_ORIGINS = 16,         /* steps from a description to the one with the name */
 	MAX_NAME_BYTES = 1 << 16, /* longer ones go without their namespaces */
 	MAX_PARENTS = 1 << 22,    /* of one unit */
+	LONG_NAME_BYTES = 1024,
+	MAX_LONG_NAMES_BYTES = 64 << 20, /* of all that are longer; then they go without their namespaces, too */
 };
 
 /* An entry with children. DWARF does not say what an entry is in, so those on the way to a wanted one are kept. */
@@ -44,6 +46,7 @@ struct name_unit {
 struct die_names {
 	struct hash_table units; /* struct name_unit by struct dwarf_unit */
 	struct pool pool;        /* units and names */
+	size_t long_name_bytes;  /* of the long ones */
 };
 
 /* Not deeper than MAX_NESTED. */
@@ -217,6 +220,8 @@ static void put_parents(struct die_names *names, const struct die *die, unsigned
 			continue;
 		const char *name = text_of(&parent->die, DW_AT_name);
 		put_parents(names, &parent->die, depth + 1, out);
+		if (out->len > MAX_NAME_BYTES)
+			return;
 		buf_put_text(out, name ? name : unnamed(tag));
 		buf_put_text(out, "::");
 		return;
@@ -239,6 +244,11 @@ static const char *die_name(struct die_names *names, const struct die *function)
 	if (!text.len || text.len > MAX_NAME_BYTES)
 		return name;
 	buf_put_text(&text, name);
+	if (text.len > LONG_NAME_BYTES) {
+		if (names->long_name_bytes + text.len > MAX_LONG_NAMES_BYTES)
+			return name;
+		names->long_name_bytes += text.len;
+	}
 	return text.failed ? name : pool_text(&names->pool, (const char *)text.data, text.len);
 }
 

@@ -528,7 +528,7 @@ static const char *indexed_text(const struct dwarf_unit *unit, uint64_t index)
 	return elf_section_text(section_of(unit->dwarf, TEXTS), take_sized(&at, unit->offset_bytes));
 }
 
-const char *die_attr_text(const struct die_attr *attr)
+static const char *attr_text(const struct die_attr *attr)
 {
 	struct dwarf *dwarf = attr->unit->dwarf;
 	struct cursor at = attr->value;
@@ -554,6 +554,13 @@ const char *die_attr_text(const struct die_attr *attr)
 	case DW_FORM_GNU_str_index: return indexed_text(attr->unit, value);
 	default: return NULL;
 	}
+}
+
+const char *die_attr_text(const struct die_attr *attr)
+{
+	const char *text = attr_text(attr);
+
+	return text && !elf_text_is_too_long(text) ? text : NULL;
 }
 
 const char *die_text(const struct die *die, unsigned name)

@@ -99,7 +99,8 @@ int die_tag(const struct die *die);
 bool die_has_children(const struct die *die);
 bool die_attr(const struct die *die, unsigned name, struct die_attr *ret);
 bool die_attr_number(const struct die_attr *attr, uint64_t *ret);
-const char *die_attr_text(const struct die_attr *attr);            /* NULL: none. Valid until dwarf_free() */
+/* NULL: none, or one of more than ELF_TEXT_MAX bytes. Valid until dwarf_free() */
+const char *die_attr_text(const struct die_attr *attr);
 bool die_attr_entry(const struct die_attr *attr, struct die *ret); /* the entry that it refers to */
 const char *die_text(const struct die *die, unsigned name);        /* of an attribute, or NULL */
 

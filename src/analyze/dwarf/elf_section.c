@@ -266,9 +266,9 @@ const char *elf_section_text(struct elf_section *section, uint64_t offset)
 {
 	struct span whole = elf_section_whole(section);
 
-	if (offset >= whole.len)
-		return NULL;
-	const char *text = (const char *)whole.ptr + offset;
-	bool ends = ((const char *)whole.ptr)[whole.len - 1] == '\0';
-	return ends || memchr(text, '\0', whole.len - offset) ? text : NULL;
+	if (!section->texts_len && whole.len) {
+		const char *last = memrchr(whole.ptr, '\0', whole.len);
+		section->texts_len = last ? (uint64_t)(last + 1 - (const char *)whole.ptr) : 0;
+	}
+	return offset < section->texts_len ? (const char *)whole.ptr + offset : NULL;
 }

@@ -9,6 +9,7 @@
 #include <libelf.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/span.h"
 
@@ -16,7 +17,8 @@ struct elf_section {
 	uint64_t len; /* bytes, as unpacked; 0: there is no such section */
 	/* What limits for readers are made of: `len`, but at most 32 times as many bytes as a compressed one has. */
 	uint64_t counted_len;
-	struct span whole; /* len 0: not read yet */
+	struct span whole;  /* len 0: not read yet */
+	uint64_t texts_len; /* up to the last NUL, with it; 0: not known, or there is none */
 	/* NULL, and fd -1: all bytes are in `whole`. Borrowed from the owner of the section. */
 	Elf_Scn *scn;
 	int fd;                    /* where parts are read from; -1: it is compressed, or was relocated */
@@ -48,5 +50,12 @@ struct elf_linkage {
 /* Sets the first `room` PLT sections of the file; returns how many. */
 unsigned elf_find_linkage(Elf *elf, struct elf_linkage ret[], unsigned room);
 
-/* The text at an offset. NULL: it is not in the section. */
+/* The text at an offset, of any length. NULL: it is not in the section. */
 const char *elf_section_text(struct elf_section *section, uint64_t offset);
+
+/* Texts may overlap, so that a short section has many long ones: longer ones than this count as not known. */
+enum { ELF_TEXT_MAX = 1 << 16 };
+static inline bool elf_text_is_too_long(const char *text)
+{
+	return strnlen(text, ELF_TEXT_MAX + 1) > ELF_TEXT_MAX;
+}

@@ -455,9 +455,11 @@ bool line_table_path(const struct line_table *table, uint64_t file, const char *
 {
 	const struct file_name *found = file < table->nr_files ? &table->files[file] : NULL;
 
-	if (!found || !found->name)
+	if (!found || !found->name || elf_text_is_too_long(found->name))
 		return false;
 	const char *directory = found->directory < table->nr_directories ? table->directories[found->directory] : NULL;
+	if (directory && elf_text_is_too_long(directory))
+		return false;
 	if (found->name[0] != '/') {
 		if ((!directory || directory[0] != '/') && comp_dir)
 			buf_printf(out, "%s/", comp_dir);

@@ -29,6 +29,10 @@
 
 enum {
 	MAX_OPEN = 32, /* objects */
+	/* Debug information may be hostile: names and paths may overlap in it, and are copied. */
+	MAX_PATH_BYTES = 2 * PATH_MAX,    /* a directory of the compiler, and a path from there */
+	LONG_NAME_BYTES = 1024,           /* of inlined functions */
+	MAX_LONG_NAMES_BYTES = 256 << 20, /* of all that are longer */
 };
 
 /* An object whose files are open. */
@@ -46,8 +50,16 @@ struct object {
 	struct debug_functions *functions; /* NULL: not needed yet, and so is split */
 	struct hash_table tables;          /* struct line_table, by offset in the section */
 	uint64_t line_bytes;               /* that may still be read for them */
+	struct hash_table files;           /* struct file_path, by unit and file */
 	struct hash_table names;           /* readable ones, by where the debug information has theirs */
 	struct hash_table symbols;         /* inlined ones, by their name and what they are in */
+};
+
+/* Of a file of a unit. */
+struct file_path {
+	const struct dwarf_unit *unit;
+	uint64_t file;
+	const char *path; /* NULL: not known */
 };
 
 /* What was found at an address. */
@@ -64,7 +76,8 @@ struct debug_info {
 	bool no_demangle;
 	struct object objects[MAX_OPEN];
 	uint64_t clock;
-	struct pool pool; /* answers, their paths and symbols */
+	uint64_t long_name_bytes; /* that there may still be */
+	struct pool pool;         /* answers, their paths and symbols */
 	struct hash_table lines, inlined;
 };
 
@@ -77,6 +90,7 @@ struct debug_info *debug_info_new(const struct symbol_options *options)
 	pthread_mutex_init(&info->lock, NULL);
 	info->symfs = options->symfs ? options->symfs : "";
 	info->no_demangle = options->no_demangle;
+	info->long_name_bytes = MAX_LONG_NAMES_BYTES;
 	return info;
 }
 
@@ -89,6 +103,7 @@ static void object_close(struct object *object)
 	for (size_t i = 0; i < object->tables.nr_slots; i++)
 		line_table_free(object->tables.slots[i].item);
 	hash_table_fini(&object->tables);
+	hash_table_fini(&object->files);
 	hash_table_fini(&object->names);
 	hash_table_fini(&object->symbols);
 	dwarf_free(object->dwarf);
@@ -351,12 +366,34 @@ static const struct line_table *find_table(struct object *object, const struct d
 	return table;
 }
 
+/* One copy for all addresses. NULL: not known; out of memory. */
+static const char *find_path(struct debug_info *info, struct object *object, const struct line_table *table,
+			     const struct die *root, uint64_t file)
+{
+	const uint64_t key = hash_mix((uintptr_t)root->unit, file);
+	AUTO_BUF struct buf path = {0};
+
+	for (struct hash_slot *slot = hash_table_find(&object->files, key); slot;
+	     slot = hash_table_next(&object->files, slot)) {
+		const struct file_path *its = slot->item;
+		if (its->unit == root->unit && its->file == file)
+			return its->path;
+	}
+	struct file_path *added = pool_take(&info->pool, sizeof(*added));
+	if (!added || hash_table_add(&object->files, key, added))
+		return NULL;
+	*added = (struct file_path){.unit = root->unit, .file = file};
+	if (line_table_path(table, file, die_text(root, DW_AT_comp_dir), &path) && !path.failed &&
+	    path.len <= MAX_PATH_BYTES)
+		added->path = pool_text(&info->pool, buf_text(&path), path.len);
+	return added->path;
+}
+
 static void read_line(struct debug_info *info, struct line_answer *answer)
 {
 	uint64_t at;
 	struct dwarf_unit *unit;
 	struct die root;
-	AUTO_BUF struct buf path = {0};
 	struct object *object = find_place(info, answer->dso, answer->address, &unit, &at);
 	const struct line_table *table = object && die_root(unit, &root) ? find_table(object, &root) : NULL;
 	uint64_t file = 0;
@@ -373,9 +410,7 @@ static void read_line(struct debug_info *info, struct line_answer *answer)
 			return;
 		file = row_file;
 	}
-	if (!line_table_path(table, file, die_text(&root, DW_AT_comp_dir), &path) || path.failed)
-		return;
-	answer->line.path = pool_text(&info->pool, buf_text(&path), path.len);
+	answer->line.path = find_path(info, object, table, &root, file);
 	answer->line.line = line;
 }
 
@@ -412,7 +447,7 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 	return true;
 }
 
-/* A function is inlined in many places; its name is in one. NULL: out of memory. */
+/* A function is inlined in many places; its name is in one. NULL: there are too many long ones; out of memory. */
 static const char *readable_name(struct debug_info *info, struct object *object, const char *name)
 {
 	char *known = hash_table_find_item(&object->names, (uintptr_t)name);
@@ -421,11 +456,17 @@ static const char *readable_name(struct debug_info *info, struct object *object,
 		return known;
 	AUTO_FREE char *readable = !info->no_demangle && symbol_is_mangled(name) ? symbol_demangle(name) : NULL;
 	const char *shown = readable ? readable : name;
-	char *copy = pool_text(&info->pool, shown, strlen(shown));
+	const size_t len = strlen(shown);
+	if (len > LONG_NAME_BYTES) {
+		if (len > info->long_name_bytes)
+			return NULL;
+		info->long_name_bytes -= len;
+	}
+	char *copy = pool_text(&info->pool, shown, len);
 	return copy && hash_table_add(&object->names, (uintptr_t)name, copy) == 0 ? copy : NULL;
 }
 
-/* One symbol for all places in `around`, so that chains that read the same are the same. NULL: out of memory. */
+/* One symbol for all places in `around`, so that chains that read the same are the same. NULL: likewise. */
 static const struct symbol *inlined_symbol(struct debug_info *info, struct object *object, const struct symbol *around,
 					   const char *name)
 {
@@ -445,13 +486,15 @@ static const struct symbol *inlined_symbol(struct debug_info *info, struct objec
 	return added;
 }
 
-/* NULL: it has no name; out of memory. */
+/* NULL: it has no name, or none any longer: likewise. */
 static const struct symbol *scope_symbol(struct debug_info *info, struct object *object, const struct symbol *around,
 					 struct scope *scope)
 {
 	if (scope->name && scope->around != around) {
 		scope->symbol = inlined_symbol(info, object, around, scope->name);
 		scope->around = around;
+		if (!scope->symbol)
+			scope->name = NULL; /* it is no frame, see find_call() */
 	}
 	return scope->name ? scope->symbol : NULL;
 }

@@ -285,9 +285,12 @@ static bool table_open(const struct elf_source *source, Elf_Scn *section, struct
 	return ret->data != NULL;
 }
 
+/* NULL: none, or one that is too long. */
 static const char *table_name(const struct table *table, const GElf_Sym *symbol)
 {
-	return elf_strptr(table->source->elf, table->names, symbol->st_name);
+	const char *name = elf_strptr(table->source->elf, table->names, symbol->st_name);
+
+	return name && strnlen(name, SYMBOL_NAME_MAX + 1) <= SYMBOL_NAME_MAX ? name : NULL;
 }
 
 static const char *section_name(const struct elf_source *source, const GElf_Shdr *header)

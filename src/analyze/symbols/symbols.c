@@ -174,10 +174,16 @@ static void sort_entries(struct symbols *symbols)
 	free(to);
 }
 
+/* Names may overlap in the file, so that each of many symbols has a long one: symbols_find() knows none of these. */
+static size_t name_len(const char *name)
+{
+	return strnlen(name, SYMBOL_NAME_MAX + 1);
+}
+
 /* Whether it is that of a PLT entry: then the name of what that jumps to is `text`, of `room` bytes. */
 static bool is_plt_name(const char *name, char *text, size_t room)
 {
-	size_t len = strlen(name), mark = strlen(SYMBOL_PLT);
+	size_t mark = strlen(SYMBOL_PLT), len = strnlen(name, room + mark);
 
 	if (len < mark || len - mark >= room || strcmp(name + len - mark, SYMBOL_PLT) != 0)
 		return false;
@@ -194,6 +200,8 @@ static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
 	if (!entry->mangled)
 		return;
 	entry->mangled = false;
+	if (name_len(symbols_name(symbols, entry)) > SYMBOL_NAME_MAX)
+		return;
 	bool is_plt = is_plt_name(symbols_name(symbols, entry), target, sizeof(target));
 	const char *mangled = is_plt ? target : symbols_name(symbols, entry);
 	if (!symbol_is_mangled(mangled))
@@ -233,15 +241,25 @@ static void fix_ends(struct symbols *symbols)
 
 static size_t leading_underscores(const char *name)
 {
-	return strspn(name, "_");
+	size_t nr = 0;
+
+	while (name[nr] == '_' && nr <= SYMBOL_NAME_MAX)
+		nr++;
+	return nr;
 }
 
-/* Which of two symbols of one address is to be shown: true the first. The rules, in order, are perf's. */
+/*
+ * Which of two symbols of one address is to be shown: true the first. The rules, in order, are perf's, but for the
+ * first one.
+ */
 static bool first_is_better(const struct symbols *symbols, const struct symbol_entry *a, const struct symbol_entry *b)
 {
 	const char *a_name = symbols_name(symbols, a), *b_name = symbols_name(symbols, b);
 	bool a_sized = a->end != a->start, b_sized = b->end != b->start;
+	size_t a_len = name_len(a_name), b_len = name_len(b_name);
 
+	if ((a_len > SYMBOL_NAME_MAX) != (b_len > SYMBOL_NAME_MAX))
+		return b_len > SYMBOL_NAME_MAX;
 	if (a_sized != b_sized)
 		return a_sized;
 	if ((a->binding == SYMBOL_WEAK) != (b->binding == SYMBOL_WEAK))
@@ -251,13 +269,11 @@ static bool first_is_better(const struct symbols *symbols, const struct symbol_e
 	size_t a_count = leading_underscores(a_name), b_count = leading_underscores(b_name);
 	if (a_count != b_count)
 		return a_count < b_count;
-	a_count = strlen(a_name);
-	b_count = strlen(b_name);
-	if (a_count != b_count)
-		return a_count > b_count;
+	if (a_len != b_len)
+		return a_len > b_len;
 	/* Kernel aliases of system calls of one length. */
-	return !(a_count >= 3 && strncmp(a_name, "SyS", 3) == 0) &&
-	       !(a_count >= 10 && strncmp(a_name, "compat_SyS", 10) == 0);
+	return !(a_len >= 3 && strncmp(a_name, "SyS", 3) == 0) &&
+	       !(a_len >= 10 && strncmp(a_name, "compat_SyS", 10) == 0);
 }
 
 static void drop_aliases(struct symbols *symbols)
@@ -523,15 +539,18 @@ static bool span_holds(const struct symbols *symbols, size_t i, uint64_t address
 	       (i + 1 == symbols->nr_spans || address < symbols->span_starts[i + 1]);
 }
 
-/* What others keep pointers to; made when the first of them asks. NULL: out of memory. */
+/* What others keep pointers to; made when the first of them asks. NULL: its name is too long; out of memory. */
 static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_entry *entry)
 {
 	if (entry->found)
 		return symbols->found[entry->found - 1];
 	entry_demangle(symbols, entry);
 	const char *name = symbols_name(symbols, entry);
+	const size_t len = name_len(name);
+	if (len > SYMBOL_NAME_MAX)
+		return NULL;
 	struct symbol *symbol = pool_take(&symbols->pool, sizeof(*symbol));
-	char *copy = pool_text(&symbols->pool, name, strlen(name));
+	char *copy = pool_text(&symbols->pool, name, len);
 	if (!symbol || !copy || array_room(symbols->found, symbols->nr_found, symbols->found_room))
 		return NULL;
 	*symbol = (struct symbol){.start = entry->start, .end = entry->end, .name = copy};

@@ -103,8 +103,9 @@ void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags);
 const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);
 
 /*
- * The symbol at `address`; NULL: none, or out of memory. An entry always gives the same struct symbol, as it was when
- * it was first found. Valid until symbols_fini(). symbols_fixup() must have been called since the last addition.
+ * The symbol at `address`; NULL: none, one with a name of more than SYMBOL_NAME_MAX bytes, or out of memory. An entry
+ * always gives the same struct symbol, as it was when it was first found. Valid until symbols_fini(). symbols_fixup()
+ * must have been called since the last addition.
  */
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address);
 
