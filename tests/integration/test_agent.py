@@ -459,6 +459,52 @@ def test_killed(agent, millrace, tmp_path, who):
     assert sum(reported(millrace, path) for path in (tmp_path / 'out').iterdir())
 
 
+@pytest.fixture
+def cut(need_root, millrace, programs, tmp_path):
+    """cut(PATH) -> how many samples are in a recording there that ends in its records."""
+    def make(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        millrace('record', '-qa', '--clockid=mono', '--freq=997', '--event=cpu-clock', '-o', tmp_path / 'data', '--',
+                 programs / 'spin', '-m', '300')
+        data = perfdata.PerfData(tmp_path / 'data')
+        places = [record.offset for record in data.records() if record.type == perfdata.SAMPLE]
+        assert len(places) > 20
+        path.write_bytes(data.bytes[:places[-10] + 4])
+        return len(places) - 10
+    return make
+
+
+@pytest.mark.parametrize('name', ['perf.data', 'perf.data.old', 'perf.data.2026112411425012.part'])
+def test_a_file_that_cannot_be_recovered_now_is_kept(agent, cut, millrace, tmp_path, name):
+    """It waits, whatever the recorder does then, and is recovered beside it."""
+    record, out = agent.state / 'record', tmp_path / 'out'
+    left = cut(record / name)
+    os.chown(record / name, 12345, -1)  # is not recovered: it belongs to neither root nor the user of the agent
+    agent(f'--files={out}').until(
+        lambda found: found['unrecovered_files'] == 1 and found['delivered']['pieces'] >= 1, 'a piece')
+    os.kill(agent.children()[0], signal.SIGKILL)
+    agent.until(lambda found: found['recorder_restarts'] == 1, 'another recorder')
+    assert status(agent.state)['unrecovered_files'] == 1
+    kept, = record.glob('*.left')
+    os.chown(kept, 0, -1)
+    agent.until(lambda found: not found['unrecovered_files'], 'the recovery')
+    agent.stop()
+    assert not list(record.iterdir()) and agent.err.count('cannot be recovered now') == 1
+    assert left in [reported(millrace, path) for path in out.iterdir()]
+
+
+def test_a_file_without_a_record_is_set_aside(agent, tmp_path):
+    record = agent.state / 'record'
+    record.mkdir(parents=True)
+    (record / 'perf.data').write_bytes(b'x' * 5000)
+    (record / 'perf.data.1.part').write_bytes(b'')  # the recorder was killed before the first byte
+    agent(f'--files={tmp_path}/out').until(lambda found: found['delivered']['pieces'] >= 1, 'a piece')
+    found = agent.stop()
+    assert (agent.state / 'refused.data').read_bytes() == b'x' * 5000 and not list(record.iterdir())
+    assert found['refused'] == {'pieces': 1, 'samples': 0, 'lost': 0} and not found['unrecovered_files']
+    assert found['recorded']['pieces'] == found['delivered']['pieces'] + 1
+
+
 class Takes(http.server.BaseHTTPRequestHandler):
     bodies, status = [], 200
 

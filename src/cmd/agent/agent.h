@@ -71,6 +71,19 @@ int delivery_run(void *delivery);
 /* How many samples a finished file has, and how many were lost. 0, or -errno and why. */
 int delivery_count(const char *path, uint64_t *ret_samples, uint64_t *ret_lost, struct diag *reterr);
 
+/* ---- recovery.c: what recorders left that were killed. */
+
+struct recovery {
+	uint64_t nr_waiting; /* files that could not be recovered now, and wait for the next call */
+	uint64_t nr_refused; /* files of which no record can be read: the last of them is kept under another path */
+};
+
+/*
+ * Makes the files of a directory whole and gives them the names of finished ones. While a recorder writes into it:
+ * only those that waited. `refused`: a path in the same file system.
+ */
+struct recovery recovery_run(const char *directory, const char *refused, bool while_recording);
+
 /* ---- keep.c */
 
 /*
@@ -90,7 +103,8 @@ struct agent_status {
 	struct agent_sum recorded, delivered, dropped, refused; /* `recorded`: also pieces left by an earlier run */
 	uint64_t nr_empty; /* of the delivered pieces, those without samples: nothing is posted for them */
 	uint64_t waiting_pieces, waiting_samples, waiting_bytes;
-	uint64_t nr_restarts; /* of the recorder */
+	uint64_t nr_restarts;    /* of the recorder */
+	uint64_t nr_unrecovered; /* files that recorders left that were killed, and that could not be recovered yet */
 	uint64_t nr_snapshots;
 	uint64_t failing_since_s; /* of deliveries; 0: they do not fail */
 	char error[512];          /* of the last delivery that failed; "" when the last one did not */

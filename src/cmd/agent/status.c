@@ -45,6 +45,7 @@ static void put_status(struct buf *out, const struct agent_status *status)
 	json_end(&json);
 	json_break(&json);
 	json_number(&json, "recorder_restarts", status->nr_restarts);
+	json_number(&json, "unrecovered_files", status->nr_unrecovered);
 	json_number(&json, "snapshots", status->nr_snapshots);
 	json_number(&json, "failing_since", status->failing_since_s);
 	json_text(&json, "error", status->error);

@@ -71,8 +71,10 @@ struct watched {
 struct agent {
 	const struct agent_options *options;
 	char *record, *spooled, *snapshots; /* directories; heap */
+	char *refused;                      /* the file that refused pieces are kept as; heap */
 	int lock_fd, signal_fd, watch_fd;
 	struct recorder recorder, history;
+	struct retry recovery_retry; /* while status.nr_unrecovered */
 	struct spool spool;
 	struct child delivery_child;
 	struct delivery delivery;
@@ -183,12 +185,33 @@ static int open_control(struct recorder *recorder, struct diag *reterr)
 	return diag_set(reterr, -errno, "pipe: %s", strerror(errno));
 }
 
+/* Also of the files that could not be recovered before; the pauses get longer. */
+static void recover_left(struct agent *agent)
+{
+	struct agent_status *status = &agent->status;
+	struct recovery result = recovery_run(agent->record, agent->refused, agent->recorder.child.pid);
+
+	agent->changed |= result.nr_refused || result.nr_waiting != status->nr_unrecovered;
+	status->nr_unrecovered = result.nr_waiting;
+	status->recorded.pieces += result.nr_refused;
+	status->refused.pieces += result.nr_refused;
+	if (result.nr_waiting)
+		retry_later(&agent->recovery_retry);
+	else
+		agent->recovery_retry = (struct retry){0};
+}
+
 static void start_recorder(struct agent *agent, struct recorder *recorder)
 {
 	struct diag diag = {0};
 
 	if (recorder->child.pid || agent->stopping || now_ns() < recorder->retry.at_ns)
 		return;
+	if (!recorder->retains_history && access(recorder->output, F_OK) == 0) {
+		recover_left(agent); /* it could neither be recovered nor renamed: the recorder would remove it */
+		retry_later(&recorder->retry);
+		return;
+	}
 	if (open_control(recorder, &diag) || child_start(&recorder->child, run_recorder, recorder, &diag)) {
 		log_error("%s", diag.text);
 		retry_later(&recorder->retry);
@@ -196,61 +219,6 @@ static void start_recorder(struct agent *agent, struct recorder *recorder)
 	}
 	if (recorder->retains_history && agent->reason) /* the one that was asked has ended */
 		write_request(agent);
-}
-
-static int run_recover(void *path)
-{
-	char name[] = "recover", *words[] = {name, path, NULL};
-
-	return command_recover.run(2, words);
-}
-
-/* What a recorder that was killed left: made whole, and then a piece like others. "perf.data" is the newest. */
-static void recover_file(struct agent *agent, const char *name)
-{
-	int len = (int)strlen(name) - (int)strlen(".part");
-	bool is_part = len > 0 && strcmp(name + len, ".part") == 0;
-	AUTO_FREE char *path = NULL, *to = NULL;
-	char message[CHILD_MESSAGE_BYTES];
-	struct child child = {0};
-	struct diag diag = {0};
-	int status;
-
-	if (asprintf(&path, "%s/%s", agent->record, name) < 0 ||
-	    asprintf(&to, "%s/%.*s%s", agent->record, is_part ? len : (int)strlen(name), name, is_part ? "" : ".9") <
-		    0 ||
-	    child_start(&child, run_recover, path, &diag)) {
-		log_error("%s", *diag.text ? diag.text : "out of memory");
-		return;
-	}
-	while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR)
-		;
-	child_message(&child, message);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && rename(path, to) == 0) {
-		log_note("a recorder was killed: %s", message);
-		return;
-	}
-	unlink(path);
-	log_error("a recorder that was killed left a file that cannot be recovered: %s", message);
-}
-
-static int is_left(const struct dirent *entry)
-{
-	size_t len = strlen(entry->d_name);
-
-	return strcmp(entry->d_name, "perf.data") == 0 || (len > 5 && strcmp(entry->d_name + len - 5, ".part") == 0);
-}
-
-static void recover_left(struct agent *agent)
-{
-	struct dirent **entries = NULL;
-	int nr = scandir(agent->record, &entries, is_left, alphasort);
-
-	for (int i = 0; i < nr; i++) {
-		recover_file(agent, entries[i]->d_name);
-		free(entries[i]);
-	}
-	free(entries);
 }
 
 static void reap_recorder(struct agent *agent, struct recorder *recorder)
@@ -300,7 +268,7 @@ static int is_finished(const struct dirent *entry)
 	size_t len = strlen(entry->d_name);
 
 	return strncmp(entry->d_name, "perf.data.", 10) == 0 && strcmp(entry->d_name + len - 4, ".old") != 0 &&
-	       strcmp(entry->d_name + len - 5, ".part") != 0;
+	       strcmp(entry->d_name + len - 5, ".part") != 0 && strcmp(entry->d_name + len - 5, ".left") != 0;
 }
 
 static void take_pieces(struct agent *agent)
@@ -408,13 +376,11 @@ static void delivery_failed(struct agent *agent, const char *message)
 /* What no server will ever take must not hold up all that comes behind it. */
 static void refused(struct agent *agent, const char *message)
 {
-	AUTO_FREE char *path = spool_path(&agent->spool, &agent->spool.pieces[0]), *kept = NULL;
+	AUTO_FREE char *path = spool_path(&agent->spool, &agent->spool.pieces[0]);
+	bool is_kept = path && rename(path, agent->refused) == 0;
 
-	if (asprintf(&kept, "%s/refused.data", agent->options->state) < 0)
-		kept = NULL;
-	bool is_kept = path && kept && rename(path, kept) == 0;
 	log_error("a piece is refused and no longer delivered: %" PRIu64 " samples, kept as %s: %s",
-		  agent->spool.pieces[0].samples, is_kept ? kept : "nothing", message);
+		  agent->spool.pieces[0].samples, is_kept ? agent->refused : "nothing", message);
 	add_sum(&agent->status.refused, &agent->spool.pieces[0]);
 	spool_remove(&agent->spool, 0);
 	agent->nr_refusals = 0;
@@ -604,7 +570,8 @@ static int agent_open(struct agent *agent, struct diag *reterr)
 	agent->recorder.options = agent->history.options = options;
 	agent->history.retains_history = true;
 	if (asprintf(&agent->recorder.output, "%s/perf.data", agent->record) < 0 ||
-	    asprintf(&agent->history.output, "%s/perf.data", agent->snapshots) < 0)
+	    asprintf(&agent->history.output, "%s/perf.data", agent->snapshots) < 0 ||
+	    asprintf(&agent->refused, "%s/refused.data", options->state) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	for (unsigned i = 0; i < options->triggers.nr; i++) {
 		agent->triggers[i].spec = &options->triggers.specs[i];
@@ -630,6 +597,7 @@ static void agent_close(struct agent *agent)
 	free(agent->record);
 	free(agent->spooled);
 	free(agent->snapshots);
+	free(agent->refused);
 }
 
 static void begin_stop(struct agent *agent)
@@ -701,6 +669,8 @@ static int timeout_ms(const struct agent *agent)
 		earlier(&at, agent->delivery_retry.at_ns);
 	if (agent->delivery_child.pid)
 		earlier(&at, agent->delivery_child.started_ns + (DELIVERY_S + 1) * NS_PER_S);
+	if (agent->status.nr_unrecovered)
+		earlier(&at, agent->recovery_retry.at_ns);
 	if (agent->options->triggers.nr && !agent->stopping)
 		earlier(&at, agent->next_check_ns);
 	if (agent->stopping)
@@ -737,6 +707,8 @@ static void step(struct agent *agent)
 {
 	reap_recorder(agent, &agent->recorder);
 	reap_recorder(agent, &agent->history);
+	if (agent->status.nr_unrecovered && now_ns() >= agent->recovery_retry.at_ns)
+		recover_left(agent);
 	take_pieces(agent);
 	reap_delivery(agent);
 	bound_spool(agent);
