@@ -139,6 +139,24 @@ def test_lists_of_symbols_that_do_not_fit(millrace, tmp_path):
         assert 'kernel_hot' in out and ('module_hot' in out) == named, out
 
 
+@pytest.mark.parametrize('kind', ['fifo', 'link'])
+@pytest.mark.parametrize('copy', ['data.bundle', '.debug'])
+def test_list_of_symbols_that_is_a_fifo(millrace, spawn, tmp_path, copy, kind):
+    """It is not waited for; a pipe that the user names is read."""
+    data, place = tmp_path / 'data', tmp_path / copy / '[kernel.kallsyms]' / KERNEL_ID.hex()
+    of_another_kernel(data)
+    place.mkdir(parents=True)
+    fifo = place / 'kallsyms' if kind == 'fifo' else tmp_path / 'fifo'
+    os.mkfifo(fifo)
+    if kind == 'link':
+        (place / 'kallsyms').symlink_to(fifo)
+    done = millrace('script', '-F', 'ip,sym', '-i', data, timeout=20, env={'HOME': str(tmp_path)})
+    assert '_hot' not in done.out.replace('bpf_prog_0011223344556677_hot', '')
+    assert ('kallsyms: it is no regular file' in done.err) == (copy == 'data.bundle')
+    spawn(['sh', '-c', 'trap "" PIPE; while :; do printf %s "$1" >"$2"; sleep 0.1; done', 'sh', LIST, fifo])
+    assert 'kernel_hot' in millrace('script', '-F', 'ip,sym', '-i', data, '--kallsyms', fifo, timeout=20).out
+
+
 def test_end_of_a_bpf_program_was_lost(millrace, tmp_path):
     """No two are at one place: where another one is loaded, the one before is gone."""
     def loaded(start, tag):

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/span.h"
 #include "read/session.h"
+#include "sysinfo/object_file.h"
 #include "sysinfo/shortage.h"
 #include "tasks/maps.h"
 
@@ -117,17 +118,27 @@ static bool find_reference(const struct kernel_image *image, struct span text, u
 	return false;
 }
 
+/* Came with the recording, or is where other programs write, too. 0 or -errno; -EINVAL: it is no regular file. */
+static int slurp_copy(const char *path, struct buf *ret)
+{
+	AUTO_FD int fd = object_file_open(path, NULL);
+
+	return fd < 0 ? fd : fd_slurp_rest(fd, KALLSYMS_MAX_BYTES, ret);
+}
+
 static bool kallsyms_read(const struct kernel_image *image, struct buf *ret)
 {
 	AUTO_FREE char *path = kallsyms_path(image);
 
 	if (!path)
 		return false;
-	int err = fd_slurp(path, KALLSYMS_MAX_BYTES, ret);
+	/* What the user names may be a pipe. */
+	int err = image->options->kallsyms ? fd_slurp(path, KALLSYMS_MAX_BYTES, ret) : slurp_copy(path, ret);
 	if (err == -EMFILE || err == -ENFILE)
 		shortage_note(err);
 	if (err)
-		log_note("kernel symbols: cannot read %s: %s", path, strerror(-err));
+		log_note("kernel symbols: cannot read %s: %s", path,
+			 err == -EINVAL ? "it is no regular file" : strerror(-err));
 	return !err;
 }
 
@@ -171,7 +182,7 @@ static bool read_copy(const struct kernel_image *image, struct buf *ret, uint64_
 				       ? NULL
 				       : cached_path(getenv("HOME"), "/.debug", &image->dso->build_id);
 
-	if (path && !fd_slurp(path, KALLSYMS_MAX_BYTES, ret) && !kallsyms_hidden(buf_span(ret)) &&
+	if (path && !slurp_copy(path, ret) && !kallsyms_hidden(buf_span(ret)) &&
 	    kallsyms_complete(buf_span(ret)) && find_reference(image, buf_span(ret), ret_reference))
 		return true;
 	buf_fini(ret);
