@@ -89,7 +89,7 @@ LIST = (f'{KERNEL:x} T _text\n{KERNEL + 0x10:x} T kernel_hot\n{KERNEL + 0x100:x}
         f'{MODULE + 0x20:x} t module_hot\t[mine]\n{MODULE + 0x80:x} t later\t[mine]\n')
 
 
-def of_another_kernel(data):
+def of_another_kernel(data, host=None, pipe=False):
     """A recording with a sample of the kernel, one of a module that no distribution has, and one of a BPF program."""
     def mapped(start, size, pgoff, name):
         name = name.encode() + b'\0'
@@ -104,7 +104,11 @@ def of_another_kernel(data):
     attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
     records = (mapped(KERNEL, 0x100000, KERNEL, '[kernel.kallsyms]_text') +
                mapped(MODULE, 0x1000, 0, '/lib/modules/1.2.3/extra/mine.ko') + ksymbol + samples)
-    data.write_bytes(perf_file.build([attr], {2: ids}, records=records + perf_file.FINISHED_ROUND))
+    if pipe:
+        data.write_bytes(b'PERFILE2' + struct.pack('<Q', 16) + record(64, 0, attr) + records)
+        return
+    features = {2: ids, **({3: perf_file.string(host)} if host else {})}
+    data.write_bytes(perf_file.build([attr], features, records=records + perf_file.FINISHED_ROUND))
 
 
 def test_modules_and_bpf_programs(run, elsewhere, tmp_path):
@@ -136,6 +140,31 @@ def test_lists_of_symbols_that_do_not_fit(millrace, tmp_path):
     for text, named in ((LIST, True), (mixed, False)):
         (tmp_path / 'list').write_text(text)
         out = millrace('script', '-F', 'ip,sym', '-i', data, '--kallsyms', tmp_path / 'list').out
+        assert 'kernel_hot' in out and ('module_hot' in out) == named, out
+
+
+def test_modules_of_this_boot(run, elsewhere, tmp_path):
+    """Without KASLR the kernel is at one address at each boot, and on each machine: modules are not."""
+    root = tmp_path / 'root'
+    shutil.copytree(elsewhere, root, ignore=shutil.ignore_patterns('data*'))
+    (root / 'proc').mkdir()
+    (root / 'proc' / 'kallsyms').write_text(LIST)
+    loader = next((root / 'own').glob('ld-linux-*')).name
+
+    def output(base, old=False, **recorded):
+        (root / 'proc' / 'modules').write_text('other 4096 1 - Live 0xffffffffc0300000\n'
+                                               f'mine 4096 0 - Live {base:#x} (OE)\n')
+        of_another_kernel(root / 'data', **recorded)
+        if old:
+            os.utime(root / 'data', (1, 1))
+        through = ['sh', '-c', f'cat {root}/data | "$@"', 'sh'] if recorded.get('pipe') else []
+        return run([*through, 'chroot', root, f'/own/{loader}', '--library-path', '/own', '/own/millrace', 'script',
+                    '-F', 'ip,sym', '-i', '-' if through else '/data'], env={**os.environ, 'HOME': '/'}).out
+
+    here = os.uname().nodename
+    for named, out in ((True, output(MODULE)), (True, output(MODULE, host=here)), (True, output(MODULE, pipe=True)),
+                       (False, output(MODULE, host='another')), (False, output(MODULE, old=True)),
+                       (False, output(MODULE - 0x10)), (False, output(MODULE + 0x1000, pipe=True))):
         assert 'kernel_hot' in out and ('module_hot' in out) == named, out
 
 

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 #include "sysinfo/shortage.h"
 #include "tasks/maps.h"
 
-enum { KALLSYMS_MAX_BYTES = 1 << 28 };
+enum { KALLSYMS_MAX_BYTES = 1 << 28, MODULES_MAX_BYTES = 1 << 20 };
 
 /* The running kernel's. Source: /sys/kernel/notes, Documentation/ABI/testing/sysfs-kernel-notes. */
 static bool running_build_id(struct elf_id *ret)
@@ -78,16 +79,21 @@ static char *cached_path(const char *home, const char *directory, const struct e
 	return NULL;
 }
 
-/* On the heap; NULL: there is none of that kernel, but in ~/.debug. */
-static char *kallsyms_path(const struct kernel_image *image)
+/*
+ * On the heap; NULL: there is none of that kernel, but in ~/.debug. *ret_live: it lists what runs now; else what was
+ * recorded, or the user says so.
+ */
+static char *kallsyms_path(const struct kernel_image *image, bool *ret_live)
 {
+	*ret_live = false;
 	if (image->options->kallsyms)
 		return strdup(image->options->kallsyms);
 	const struct elf_id *id = &image->dso->build_id;
 	char *bundled = cached_path(image->bundle, "", id);
 	if (bundled || (image->options->symfs && image->options->symfs[0]))
 		return bundled;
-	return kernel_is_running(image) ? strdup("/proc/kallsyms") : NULL;
+	*ret_live = kernel_is_running(image);
+	return *ret_live ? strdup("/proc/kallsyms") : NULL;
 }
 
 /* Functions and data of the kernel proper; perf leaves out the other types (see nm(1)). */
@@ -126,9 +132,10 @@ static int slurp_copy(const char *path, struct buf *ret)
 	return fd < 0 ? fd : fd_slurp_rest(fd, KALLSYMS_MAX_BYTES, ret);
 }
 
-static bool kallsyms_read(const struct kernel_image *image, struct buf *ret)
+/* *ret_live: as kallsyms_path(). */
+static bool kallsyms_read(const struct kernel_image *image, struct buf *ret, bool *ret_live)
 {
-	AUTO_FREE char *path = kallsyms_path(image);
+	AUTO_FREE char *path = kallsyms_path(image, ret_live);
 
 	if (!path)
 		return false;
@@ -182,8 +189,8 @@ static bool read_copy(const struct kernel_image *image, struct buf *ret, uint64_
 				       ? NULL
 				       : cached_path(getenv("HOME"), "/.debug", &image->dso->build_id);
 
-	if (path && !slurp_copy(path, ret) && !kallsyms_hidden(buf_span(ret)) &&
-	    kallsyms_complete(buf_span(ret)) && find_reference(image, buf_span(ret), ret_reference))
+	if (path && !slurp_copy(path, ret) && !kallsyms_hidden(buf_span(ret)) && kallsyms_complete(buf_span(ret)) &&
+	    find_reference(image, buf_span(ret), ret_reference))
 		return true;
 	buf_fini(ret);
 	return false;
@@ -216,9 +223,10 @@ static void load_kallsyms(const struct kernel_image *image)
 {
 	AUTO_BUF struct buf text = {0};
 	uint64_t reference = image->ref_address;
+	bool live;
 
 	if (!read_copy(image, &text, &reference)) {
-		if (!kallsyms_read(image, &text) || kallsyms_hidden(buf_span(&text)))
+		if (!kallsyms_read(image, &text, &live) || kallsyms_hidden(buf_span(&text)))
 			return;
 		find_reference(image, buf_span(&text), &reference);
 	}
@@ -310,6 +318,37 @@ void dso_load_kernel(const struct kernel_image *image)
 		vmlinux_download(image);
 }
 
+/* Whether a module of that name, "[name]", begins there now. Source: print_modules_proc() in kernel/module/procfs.c */
+static bool module_is_at(const char *name, uint64_t start)
+{
+	AUTO_BUF struct buf text = {0};
+	char loaded[64];
+	uint64_t address;
+
+	if (fd_slurp("/proc/modules", MODULES_MAX_BYTES, &text))
+		return false;
+	for (const char *line = buf_text(&text), *end; (end = strchrnul(line, '\n')) > line; line = end + (*end != 0))
+		if (sscanf(line, "%63s %*s %*s %*s %*s %" SCNx64, loaded, &address) == 2 && address == start &&
+		    strlen(loaded) + 2 == strlen(name) && memcmp(loaded, name + 1, strlen(loaded)) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Whether the modules of this machine now are those that were recorded. The address of the reference symbol does not
+ * tell: without KASLR it is the same at each boot, and on all machines with that kernel. Nor does the time of the file
+ * alone: a pipe has none, a copy may have a later one, and a module may have been loaded again.
+ */
+static bool is_still_loaded(const struct kernel_image *image, const struct map *map)
+{
+	const struct dso *dso = map->object;
+	const struct dso_table *table = dso->table;
+	bool has_time = image->session && session_info(image->session)->mtime_ns;
+
+	return !table->of_another_machine && (table->of_this_boot || !has_time) &&
+	       module_is_at(dso->short_name, map->start);
+}
+
 /* Symbols of the module as the kernel listed them at that boot, as offsets from its start. */
 static void module_from_kallsyms(const struct kernel_image *image, const struct map *map)
 {
@@ -318,8 +357,9 @@ static void module_from_kallsyms(const struct kernel_image *image, const struct 
 	struct dso *dso = map->object;
 	const char *name = dso->short_name; /* "[name]" */
 	uint64_t reference = image->ref_address;
+	bool live;
 
-	if (!image->dso || !kallsyms_read(image, &text))
+	if (!image->dso || !kallsyms_read(image, &text, &live) || (live && !is_still_loaded(image, map)))
 		return;
 	find_reference(image, buf_span(&text), &reference);
 	if (reference != image->ref_address) /* of another boot, at which modules were elsewhere, too */
