@@ -4,8 +4,11 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 
 import pytest
+
+import perf_file
 
 
 class Recorded:
@@ -193,6 +196,61 @@ def test_jitdump_that_is_a_fifo_now(millrace, programs, tmp_path, need_root):
     dump.unlink()
     os.mkfifo(dump)
     assert not shares(millrace('report', '-i', recorded.data, '-s', 'sym', timeout=30).out).get('jit_first')
+
+
+def record_of(kind, misc, body):
+    return struct.pack('<IHH', kind, misc, 8 + len(body)) + body
+
+
+def mapped(pid, start, name):
+    name = name.encode() + b'\0'
+    return record_of(1, 2, struct.pack('<2I3Q', pid, pid, start, 0x1000, 0) + name.ljust((len(name) + 7) & ~7, b'\0'))
+
+
+CODE = 0x7f0000001000
+
+
+@pytest.fixture
+def of_host(tmp_path):
+    """of_host(name) -> a recording without maps, as perf makes them, of code that was compiled at run time."""
+    pid = 2_000_000_000 + os.getpid()  # of no process
+    recorded = Recorded(tmp_path / 'data', pid)
+    recorded.dump = tmp_path / 'own' / f'jit-{pid}.dump'
+
+    def write(host, dump=False):
+        records = [mapped(pid, CODE, '//anon'), mapped(pid, 0x500000, str(recorded.dump)) if dump else b'',
+                   perf_file.sample(2, CODE + 4, pid << 32 | pid), perf_file.FINISHED_ROUND]
+        attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
+        recorded.data.write_bytes(perf_file.build([attr], {3: perf_file.string(host)}, records=b''.join(records)))
+        return recorded
+    yield write
+    recorded.map.unlink(missing_ok=True)
+
+
+def test_map_of_another_machine(millrace, of_host, tmp_path):
+    """A process of this machine with that number has other code; a copy below --symfs is that of the other machine."""
+    recorded = of_host('another')
+    recorded.map.write_text(f'{CODE:x} 100 of_this_machine\n')
+    found, said = names(millrace, recorded)
+    assert 'of_this_machine' not in found and f'without a map of it: copy {recorded.map} from there to DIR' in said
+    assert 'of_this_machine' not in names(millrace, recorded, '--symfs', tmp_path)[0]
+    (tmp_path / 'tmp').mkdir()
+    (tmp_path / 'tmp' / recorded.map.name).write_text(f'{CODE:x} 100 of_the_other\n')
+    assert names(millrace, recorded, '--symfs', tmp_path)[0] == ['of_the_other']
+    found, said = names(millrace, of_host(os.uname().nodename))
+    assert found == ['of_this_machine'] and not said
+
+
+def test_jitdump_of_another_machine(millrace, of_host, tmp_path):
+    name = b'of_this_machine\0'
+    load = struct.pack('<2I4Q', 1, 1, CODE, CODE, 0x100, 1) + name
+    dump = struct.pack('<6I2Q', 0x4a695444, 1, 40, 62, 0, 1, 0, 0) + struct.pack('<2IQ', 0, 16 + len(load), 1) + load
+    recorded = of_host('another', dump=True)
+    recorded.dump.parent.mkdir()
+    recorded.dump.write_bytes(dump)
+    assert 'of_this_machine' not in names(millrace, recorded)[0]
+    assert names(millrace, recorded, '--symfs=/.')[0] == ['of_this_machine'], 'the user says that it is the same'
+    assert names(millrace, of_host(os.uname().nodename, dump=True))[0] == ['of_this_machine']
 
 
 NODE = '''

@@ -526,18 +526,26 @@ static int unpack_perf_map(const struct kept_perf_map *map, struct buf *ret)
 	return bytes < 0 ? (int)bytes : (uint64_t)bytes == map->bytes ? 0 : -EBADMSG;
 }
 
+/* That of this machine has the code of another process than that of another machine with its number. */
+static int find_perf_map_here(const struct dso *dso, const char *symfs, struct buf *ret)
+{
+	AUTO_FREE char *path = symfs[0] || !dso->table->of_another_machine ? plain_path(symfs, "", dso->name, "") : NULL;
+
+	return path ? read_perf_map(path, ret) : -ENOENT;
+}
+
 /*
  * The recorder kept the maps of the processes whose code was sampled: what is in /tmp now may be of another process.
  * 0 or -errno; -ECANCELED: it says why it did not keep this one.
  */
-static int find_perf_map(const struct dso *dso, struct buf *ret, uint32_t *ret_missing)
+static int find_perf_map(const struct dso *dso, const char *symfs, struct buf *ret, uint32_t *ret_missing)
 {
 	struct cursor at = cursor_over(dso->table->perf_maps);
 	struct kept_perf_map map;
 	unsigned pid;
 
 	if (!dso->table->perf_maps.ptr)
-		return read_perf_map(dso->name, ret);
+		return find_perf_map_here(dso, symfs, ret);
 	if (sscanf(dso->name, "/tmp/perf-%u.map", &pid) != 1)
 		return -ENOENT;
 	int err = -ENOENT;
@@ -552,11 +560,11 @@ static int find_perf_map(const struct dso *dso, struct buf *ret, uint32_t *ret_m
 	return err;
 }
 
-static void load_perf_map(struct dso *dso)
+static void load_perf_map(struct dso *dso, const char *symfs)
 {
 	AUTO_BUF struct buf text = {0};
 	struct perfmap_line line;
-	int err = find_perf_map(dso, &text, &dso->doubt.missing);
+	int err = find_perf_map(dso, symfs, &text, &dso->doubt.missing);
 
 	if (err) {
 		if (err != -ENOENT)
@@ -577,8 +585,9 @@ void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id
 	struct elf_id copy;
 
 	file_id_to_cache_id(&id->file, &copy);
-	char *const paths[] = {copy_path(dso->table->bundle, &copy, "dump"), plain_path(symfs, "", path, ""),
-			       cache_path(&copy, symfs, "dump")};
+	bool foreign = !symfs[0] && dso->table->of_another_machine; /* a file of that name is another one */
+	char *const paths[] = {copy_path(dso->table->bundle, &copy, "dump"),
+			       foreign ? NULL : plain_path(symfs, "", path, ""), cache_path(&copy, symfs, "dump")};
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		AUTO_FD int fd =
 			paths[i] && !dso->jit ? object_file_open(paths[i], i == 1 && ours ? &mapped : NULL) : -1;
@@ -740,7 +749,7 @@ void dso_load(struct dso *dso, const char *symfs)
 	switch (dso->kind) {
 	case DSO_FILE: load_file(dso, symfs); break;
 	case DSO_VDSO: load_elf(dso, symfs); break;
-	case DSO_PERFMAP: load_perf_map(dso); break;
+	case DSO_PERFMAP: load_perf_map(dso, symfs); break;
 	default: break;
 	}
 }

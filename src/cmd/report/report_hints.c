@@ -124,12 +124,18 @@ static void put_jit(const struct machine *machine, const struct unnamed *unnamed
 {
 	const struct task *main_task = machine_known_task(machine, unnamed->task->pid, unnamed->task->pid);
 	const struct task *task = main_task ? main_task : unnamed->task;
+	const struct dso *dso = unnamed->dso;
 
 	buf_printf(out, "code that %s (pid %u) compiled at run time", task->comm->text, task->pid);
-	if (unnamed->dso->jit && !machine_has_jit_clock(machine))
+	if (dso->jit && !machine_has_jit_clock(machine))
 		buf_put_text(out, ", which its jitdump names by the time: record with -k mono");
-	else if (unnamed->dso->jit || unnamed->dso->symbols.nr)
+	else if (dso->jit || dso->symbols.nr)
 		buf_put_text(out, ", of which its map has no name");
+	else if (dso->table->of_another_machine && !dso->table->perf_maps.ptr)
+		buf_printf(out,
+			   ", on another machine, without a map of it: copy %s from there to DIR%s and use "
+			   "--symfs=DIR, or %s",
+			   dso->name, dso->name, runtime_advice(task));
 	else
 		buf_printf(out, ", without a map of it: %s", runtime_advice(task));
 }
