@@ -241,6 +241,34 @@ static void test_memory_without_object(void **state)
 	assert_int_equal(location.address, 0x1800);
 }
 
+static unsigned nr_named(uint32_t pid, struct range range)
+{
+	struct location location;
+	unsigned nr = 0;
+
+	for (uint64_t ip = range.start; ip < range.start + range.len; ip += 16) {
+		assert_string_equal(object_at(pid, pid, ip), "[vdso]");
+		machine_resolve(machine, machine_task(machine, pid, pid), PERF_RECORD_MISC_USER, ip, &location);
+		nr += location.symbol != NULL;
+	}
+	return nr;
+}
+
+/* That of a 32-bit program is another image than that of this program, whose names would be at other places. */
+static void test_vdso_of_a_32_bit_program(void **state)
+{
+	const struct range wide = {0x7ffff7fc1000, 0x1000, 0}, narrow = {0xf7fc1000, 0x1000, 0};
+
+	machine_free(machine);
+	assert_int_equal(machine_new(NULL, NULL, &machine), 0);
+	(void)state;
+	for (uint32_t pid = 10; pid < 14; pid++) {
+		const struct range range = pid % 2 ? narrow : wide;
+		feed_user_map(pid, pid, range.start, range.len, "[vdso]");
+		assert_int_equal(nr_named(pid, range) > 0, pid % 2 == 0);
+	}
+}
+
 /* Records cut short or without an end of their name change nothing. */
 static void test_broken_records(void **state)
 {
@@ -417,6 +445,7 @@ int main(void)
 		TEST(test_kernel),
 		TEST(test_ksymbol),
 		TEST(test_memory_without_object),
+		TEST(test_vdso_of_a_32_bit_program),
 		TEST(test_broken_records),
 		TEST(test_call_chain),
 		TEST(test_fixed_lookup),

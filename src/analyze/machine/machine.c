@@ -148,6 +148,18 @@ static const char *recorded_host(const struct session *session)
 													      : NULL;
 }
 
+/* NULL: the recording does not say. */
+static const char *recorded_arch(const struct machine *machine)
+{
+	struct span payload;
+	const char *arch;
+
+	if (!machine->session || !session_feature(machine->session, FEATURE_ARCH, &payload) ||
+	    feature_decode_string(payload, &arch))
+		return NULL;
+	return arch;
+}
+
 /* What distinguishes the files of this machine from those that were mapped. */
 static void learn_origin(struct dso_table *dsos, const struct session *session)
 {
@@ -321,6 +333,14 @@ static int learn_jitdump(struct machine *machine, const struct task *task, const
 	return 0;
 }
 
+/* Of a 32-bit program on a 64-bit kernel: another image than that of the recorder, whose build-id is recorded. */
+static bool is_compat_vdso(const struct machine *machine, uint64_t start)
+{
+	const char *arch = recorded_arch(machine);
+
+	return start < UINT64_C(1) << 32 && (!arch || strstr(arch, "64") || strcmp(arch, "s390x") == 0);
+}
+
 static int user_map(struct machine *machine, const struct task_event *event, uint64_t time_ns)
 {
 	struct task *task = machine_task(machine, event->pid, event->tid);
@@ -344,7 +364,8 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 	} else if (map.identity) {
 		dso = dso_find(&machine->dsos, name, NULL, DSO_NOTHING);
 	} else if (strcmp(name, "[vdso]") == 0) {
-		dso = dso_find(&machine->dsos, name, NULL, DSO_VDSO);
+		dso = dso_find(&machine->dsos, name, NULL,
+			       is_compat_vdso(machine, event->start) ? DSO_NOTHING : DSO_VDSO);
 	} else {
 		dso = dso_find(&machine->dsos, name, &event->id, DSO_FILE);
 	}
@@ -697,17 +718,6 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	if (resolved->doubtful)
 		__atomic_fetch_add(&resolved->location.dso->doubt.nr_uses, 1, __ATOMIC_RELAXED);
 	*ret = resolved->location;
-}
-
-/* NULL: the recording does not say. */
-static const char *recorded_arch(const struct machine *machine)
-{
-	struct span payload;
-	const char *arch;
-
-	if (!session_feature(machine->session, FEATURE_ARCH, &payload) || feature_decode_string(payload, &arch))
-		return NULL;
-	return arch;
 }
 
 /* Made when the first sample needs it. NULL: out of memory. */

@@ -111,7 +111,7 @@ struct dso *dso_find(struct dso_table *table, const char *name, const struct obj
 		id = &unknown;
 	struct dso *newest = hash_table_find_item(&table->dsos, hash);
 	for (struct dso *dso = newest; dso; dso = dso->next) {
-		if (strcmp(dso->name, name) != 0 || !object_id_equal(id, &dso->id))
+		if (dso->kind != kind || strcmp(dso->name, name) != 0 || !object_id_equal(id, &dso->id))
 			continue;
 		if (object_id_unknown(&dso->id))
 			dso_set_id(dso, id);
@@ -529,7 +529,8 @@ static int unpack_perf_map(const struct kept_perf_map *map, struct buf *ret)
 /* That of this machine has the code of another process than that of another machine with its number. */
 static int find_perf_map_here(const struct dso *dso, const char *symfs, struct buf *ret)
 {
-	AUTO_FREE char *path = symfs[0] || !dso->table->of_another_machine ? plain_path(symfs, "", dso->name, "") : NULL;
+	AUTO_FREE char *path =
+		symfs[0] || !dso->table->of_another_machine ? plain_path(symfs, "", dso->name, "") : NULL;
 
 	return path ? read_perf_map(path, ret) : -ENOENT;
 }

@@ -116,7 +116,7 @@ const char *dso_printed_name(const struct dso *dso);
 
 void dso_table_fini(struct dso_table *table);
 
-/* The dso of that name and id, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */
+/* The dso of that name, id and kind, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */
 struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind);
 
 /* Notes that a process mapped the object at this time. */
