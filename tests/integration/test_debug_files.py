@@ -15,6 +15,7 @@ import threading
 
 import pytest
 
+import perf_file
 from conftest import peak_memory, run_command, wait_until
 
 SOURCE = '''
@@ -289,6 +290,31 @@ def test_huge_section(millrace, program, stripped, tmp_path):
     out = millrace(*report).out
     assert re.search(r'hidden_hot +hot\[', out) or re.search(r'hidden_hot +hidden_hot\+', out), out
     assert peak_memory([program, *report]) < 1 << 20
+
+
+@pytest.mark.parametrize('bits', ['-m32', '-m64'])
+@pytest.mark.parametrize('linker', ['bfd', 'lld'])
+def test_entries_of_the_plt(millrace, tmp_path, bits, linker):
+    """What the section says of their size is 4 for GNU ld on i386, and 0 for lld."""
+    app, data, start = tmp_path / 'app', tmp_path / 'data', 0x10000000
+    (tmp_path / 'app.c').write_text('#include <string.h>\n#include <stdlib.h>\n'
+                                    'int main(int argc, char **argv) { return strlen(argv[0]) + abs(argc) + rand(); }')
+    made = subprocess.run(['gcc', bits, f'-fuse-ld={linker}', '-s', '-rdynamic', '-fno-builtin', '-Wl,-z,lazy', '-o',
+                           app, tmp_path / 'app.c'], check=False, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f'gcc {bits} -fuse-ld={linker}: {made.stderr}')
+    code = subprocess.run(['objdump', '-dF', '-j', '.plt', app], check=True, stdout=subprocess.PIPE, text=True).stdout
+    entries = {int(offset, 16): name for name, offset in re.findall(r'<(\w+@plt)> \(File Offset: 0x(\w+)\):', code)}
+    assert {'strlen@plt', 'abs@plt', 'rand@plt'} <= set(entries.values()), code
+    path = str(app).encode() + b'\0'
+    path = path.ljust((len(path) + 7) & ~7, b'\0')
+    mapped = struct.pack('<IHH2I3Q', 1, 2, 40 + len(path), 7, 7, start, 1 << 20, 0) + path
+    samples = b''.join(perf_file.sample(2, start + offset + inside, 7 << 32 | 7)
+                       for offset in entries for inside in (0, 15))
+    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
+    data.write_bytes(perf_file.build([attr], {}, records=mapped + samples + perf_file.FINISHED_ROUND))
+    found = millrace('script', '-i', data, '-F', 'ip,sym').out.split()
+    assert found[1::2] == [name for name in entries.values() for _ in range(2)], (found, code)
 
 
 def test_hints(millrace, program, stripped, data, tmp_path):

@@ -440,10 +440,15 @@ struct plt_layout {
 	uint64_t header_bytes, entry_bytes;
 };
 
-/* ELF files only tell the size of x86 entries; the others are fixed by their psABI documents. */
+/* By the psABI documents. On x86 the file may tell another size, but GNU ld says 4 on i386, and lld 0. */
 static struct plt_layout plt_layout(const struct elf_source *runtime, const GElf_Shdr *plt)
 {
 	switch (runtime->header.e_machine) {
+	case EM_386:
+	case EM_X86_64: {
+		uint64_t bytes = plt->sh_entsize == 8 ? 8 : 16;
+		return (struct plt_layout){bytes, bytes};
+	}
 	case EM_ARM: return (struct plt_layout){20, 12};
 	case EM_AARCH64: return (struct plt_layout){32, 16};
 	default: return (struct plt_layout){plt->sh_entsize, plt->sh_entsize};
