@@ -166,6 +166,26 @@ static void lines_follow_their_code(void **state)
 	jit_code_free(code);
 }
 
+static void moved_code_is_found_by_number_and_place(void **state)
+{
+	struct buf out = {0};
+	struct jit_code *code;
+
+	(void)state;
+	put_header(&out, 0);
+	put_load(&out, 100, 0x1000, 0x100, 0x1, "first");
+	put_load(&out, 100, 0x2000, 0x100, 0x3001, "second"); /* 0x1000 ^ 0x1 */
+	put_move(&out, 200, 0x1000, 0x4000, 0x100, 0x1);
+	put_move(&out, 200, 0x1000, 0x5000, 0x100, 0x3001); /* no such code */
+	assert_int_equal(read_code(&out, out.len, &code), 0);
+	buf_fini(&out);
+	assert_string_equal(name_at(code, 0x4000, 200), "first");
+	assert_string_equal(name_at(code, 0x1000, 200), "");
+	assert_string_equal(name_at(code, 0x2000, 200), "second");
+	assert_string_equal(name_at(code, 0x5000, 200), "");
+	jit_code_free(code);
+}
+
 static void put_frames(struct buf *out, const char *frames, uint64_t bytes, uint64_t header_bytes)
 {
 	const uint64_t words[] = {bytes, header_bytes, 0};
@@ -200,6 +220,29 @@ static void frames_follow_their_code(void **state)
 	assert_memory_equal(frames.ptr, "frames", 6);
 	assert_int_equal(jit_code_frames(jit_code_find(code, 0x2000, 200, &from, &to)).len, 0);
 	assert_int_equal(jit_code_frames(jit_code_find(code, 0x4000, 300, &from, &to)).len, 0);
+	jit_code_free(code);
+}
+
+/* They are not those of the function that is loaded next. */
+static void lines_and_frames_of_broken_code_end_with_it(void **state)
+{
+	struct buf out = {0};
+	struct jit_code *code;
+	unsigned line;
+	int64_t from, to;
+
+	(void)state;
+	put_header(&out, 0);
+	put_lines(&out, 0x1000);
+	put_frames(&out, "frames", 6, 0);
+	put_load(&out, 100, 0x1000, 0, 1, "empty");
+	put_load(&out, 100, 0x1000, 0x100, 2, "next");
+	assert_int_equal(read_code(&out, out.len, &code), 0);
+	buf_fini(&out);
+	const struct symbol *symbol = jit_code_find(code, 0x1000, 100, &from, &to);
+	assert_string_equal(symbol->name, "next");
+	assert_null(jit_code_line(code, symbol, 0x1000, &line));
+	assert_int_equal(jit_code_frames(symbol).len, 0);
 	jit_code_free(code);
 }
 
@@ -248,9 +291,14 @@ static void names_of_dumps_are_recognised(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(code_is_named_by_time),   cmocka_unit_test(times_of_another_clock_do_not_count),
-		cmocka_unit_test(lines_follow_their_code), cmocka_unit_test(frames_follow_their_code),
-		cmocka_unit_test(broken_dumps_end),        cmocka_unit_test(names_of_dumps_are_recognised),
+		cmocka_unit_test(code_is_named_by_time),
+		cmocka_unit_test(times_of_another_clock_do_not_count),
+		cmocka_unit_test(lines_follow_their_code),
+		cmocka_unit_test(frames_follow_their_code),
+		cmocka_unit_test(moved_code_is_found_by_number_and_place),
+		cmocka_unit_test(lines_and_frames_of_broken_code_end_with_it),
+		cmocka_unit_test(broken_dumps_end),
+		cmocka_unit_test(names_of_dumps_are_recognised),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,7 @@ struct jit_entry {
 	uint64_t max_end; /* of all entries up to this one, by start */
 	struct jit_about about;
 	uint64_t order;
+	uint64_t index; /* its number in the dump */
 };
 
 struct jit_code {
@@ -69,7 +70,7 @@ struct jit_code {
 	uint64_t shift; /* of the addresses of lines */
 	bool timed;     /* by CLOCK_MONOTONIC */
 	bool has_frames;
-	struct hash_table now; /* while it is read: by number and place of the code, the newest entry */
+	struct hash_table now; /* while it is read: by a hash of number and place of the code, the newest entry */
 };
 
 static struct jit_entry *add_entry(struct jit_code *code, uint64_t start, uint64_t bytes, int64_t time_ns,
@@ -87,18 +88,33 @@ static struct jit_entry *add_entry(struct jit_code *code, uint64_t start, uint64
 	return entry;
 }
 
+static uint64_t place_key(uint64_t index, uint64_t start)
+{
+	return hash_mix(hash_mix(0, index), start);
+}
+
+/* Where another one has the same key, the one before is forgotten: that happens in a made-up dump only. */
 static int note_place(struct jit_code *code, uint64_t index, struct jit_entry *entry)
 {
-	uint64_t key = hash_mix(index, entry->symbol.start);
+	uint64_t key = place_key(index, entry->symbol.start);
 	struct hash_slot *slot = hash_table_find(&code->now, key);
 
+	entry->index = index;
 	if (!slot)
 		return hash_table_add(&code->now, key, entry);
 	slot->item = entry;
 	return 0;
 }
 
-static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, struct jit_about *about)
+/* NULL: the dump has not loaded that code. */
+static struct jit_entry *find_place(const struct jit_code *code, uint64_t index, uint64_t start)
+{
+	struct jit_entry *entry = hash_table_find_item(&code->now, place_key(index, start));
+
+	return entry && entry->index == index && entry->symbol.start == start ? entry : NULL;
+}
+
+static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, const struct jit_about *about)
 {
 	cursor_take(at, 2 * sizeof(uint32_t) + sizeof(uint64_t)); /* pid, tid, vma */
 	uint64_t start = cursor_u64(at), bytes = cursor_u64(at), index = cursor_u64(at);
@@ -112,7 +128,6 @@ static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, 
 	if (!entry)
 		return -ENOMEM;
 	entry->about = *about;
-	*about = (struct jit_about){0};
 	return note_place(code, index, entry);
 }
 
@@ -123,9 +138,9 @@ static int read_move(struct jit_code *code, struct cursor *at, int64_t time_ns)
 	uint64_t old = cursor_u64(at), start = cursor_u64(at), bytes = cursor_u64(at), index = cursor_u64(at);
 	if (at->bad || !bytes || bytes > UINT64_MAX - start)
 		return -EBADMSG;
-	struct jit_entry *from = hash_table_find_item(&code->now, hash_mix(index, old));
+	struct jit_entry *from = find_place(code, index, old);
 	if (!from)
-		return 0; /* of code that the dump did not load */
+		return 0;
 	struct jit_entry *entry = add_entry(code, start, bytes, time_ns, from->symbol.name);
 	if (!entry)
 		return -ENOMEM;
@@ -208,7 +223,10 @@ static int read_records(struct jit_code *code, struct cursor *at)
 		body = cursor_over((struct span){bytes, header.total_size - sizeof(header)});
 		int64_t time_ns = header.timestamp < INT64_MAX ? (int64_t)header.timestamp : INT64_MAX - 1;
 		switch (header.type) {
-		case CODE_LOAD: err = read_load(code, &body, time_ns, &about); break;
+		case CODE_LOAD:
+			err = read_load(code, &body, time_ns, &about);
+			about = (struct jit_about){0}; /* of this function, also if its record is broken */
+			break;
 		case CODE_MOVE: err = read_move(code, &body, time_ns); break;
 		case CODE_DEBUG_INFO: err = read_lines(code, &body, &about.lines); break;
 		case CODE_UNWINDING_INFO: err = read_frames(code, &body, &about.frames); break;
