@@ -159,6 +159,47 @@ def test_too_large(report, slow, has_downloads):
     assert re.search('not downloaded: too large .*: 1 file\n', done.err) and 'exported_hot' in done.out
 
 
+# The first file is larger than the limit for all, of which nothing was told before; the others are announced.
+LIBRARY = r'''
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int (*progress)(void *client, long bytes, long all), nr;
+static void *data;
+void *debuginfod_begin(void) { return &nr; }
+void debuginfod_end(void *client) { }
+void debuginfod_set_progressfn(void *client, int (*function)(void *, long, long)) { progress = function; }
+void debuginfod_set_user_data(void *client, void *to) { data = to; }
+void *debuginfod_get_user_data(void *client) { return data; }
+const char *debuginfod_get_url(void *client) { return "http://server"; }
+int debuginfod_find_debuginfo(void *client, const unsigned char *id, int bytes, char **path)
+{
+        if (nr++)
+                return progress(client, 1, 100) ? -ECANCELED : -ENOENT;
+        char name[4096];
+        snprintf(name, sizeof(name), "%s/large", getenv("DEBUGINFOD_CACHE_PATH"));
+        int fd = open(name, O_RDWR | O_CREAT, 0600);
+        *path = strdup(name);
+        return fd < 0 || ftruncate(fd, (1L << 30) + 1) ? -errno : fd;
+}
+int debuginfod_find_executable(void *client, const unsigned char *id, int bytes, char **path)
+{
+        return debuginfod_find_debuginfo(client, id, bytes, path);
+}
+'''
+
+
+def test_too_large_together(report, has_downloads, tmp_path):
+    (tmp_path / 'library.c').write_text(LIBRARY)
+    (tmp_path / 'cache').mkdir()
+    subprocess.run('gcc -shared -fPIC -o libdebuginfod.so.1 library.c'.split(), cwd=tmp_path, check=True)
+    said = report('--debuginfod=http://server', LD_LIBRARY_PATH=str(tmp_path)).err
+    assert 'downloaded 1 file' in said and 'not downloaded: too large' in said and 'not on the' not in said
+
+
 def test_mini_debug_information(millrace, stripped, tmp_path):
     if '+lzma' not in millrace('--version').out or not shutil.which('xz'):
         pytest.skip('built without liblzma, or no xz')

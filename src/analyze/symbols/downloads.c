@@ -64,7 +64,8 @@ struct downloads {
 static int on_progress(debuginfod_client *client, long bytes, long all)
 {
 	struct downloads *downloads = library.get_user_data(client);
-	uint64_t left = MAX_BYTES - downloads->result.bytes;
+	uint64_t before = downloads->result.bytes; /* a server may have sent more than it said */
+	uint64_t left = before < MAX_BYTES ? MAX_BYTES - before : 0;
 	bool (*progress)(const char *, uint64_t, uint64_t) = downloads->options.progress;
 
 	downloads->too_large = (all > 0 && (uint64_t)all > left) || (bytes > 0 && (uint64_t)bytes > left);
