@@ -209,6 +209,21 @@ def test_the_spool_is_bounded_and_outlives_the_agent(agent, server):
     assert sum(row[7] for row in server.rows) == found['delivered']['samples'] >= waited['samples']
 
 
+def test_a_file_that_was_removed_from_the_spool(agent, server):
+    """It is counted as dropped, and holds up no other."""
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}').until(
+        lambda found: found['failing_since'] and found['waiting']['pieces'] >= 4, 'pieces that wait')
+    with agent.between_deliveries():
+        for path in sorted((agent.state / 'spool').iterdir())[:2]:
+            path.unlink()
+    server.start()
+    agent.until(lambda found: found['delivered']['pieces'], 'deliveries')
+    found = agent.stop()
+    assert found['dropped']['pieces'] == 2 and not found['waiting']['pieces'] and not found['refused']['pieces']
+    assert sum(row[7] for row in server.rows) == found['delivered']['samples']
+    assert agent.err.count('files of 2 pieces are missing') == 1
+
+
 class Waits(http.server.BaseHTTPRequestHandler):
     """Takes a request and never answers; holds[] are those that wait."""
     holds = []

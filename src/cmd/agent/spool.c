@@ -73,6 +73,14 @@ char *spool_path(const struct spool *spool, const struct piece *piece)
 													     : path;
 }
 
+bool spool_has_file(const struct spool *spool, const struct piece *piece)
+{
+	AUTO_FREE char *path = spool_path(spool, piece);
+	struct stat st;
+
+	return !path || lstat(path, &st) == 0 || errno != ENOENT;
+}
+
 int spool_take(struct spool *spool, const char *path, struct piece piece, struct diag *reterr)
 {
 	struct stat st;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,9 @@ int spool_take(struct spool *spool, const char *path, struct piece piece, struct
 
 /* The path of a piece, on the heap. NULL: out of memory. */
 char *spool_path(const struct spool *spool, const struct piece *piece);
+
+/* false: someone removed it. */
+bool spool_has_file(const struct spool *spool, const struct piece *piece);
 
 /* Removes the piece of that index (0: the oldest), and its file if that is still there. */
 void spool_remove(struct spool *spool, size_t at);

@@ -326,12 +326,35 @@ static void bound_spool(struct agent *agent)
 
 /* ---- deliveries */
 
+/* Pieces at the front whose files someone removed: no try would succeed, and those behind them would wait. */
+static void drop_missing(struct agent *agent)
+{
+	struct spool *spool = &agent->spool;
+	struct agent_sum sum = {0};
+
+	while (spool->nr && !spool_has_file(spool, &spool->pieces[0])) {
+		add_sum(&sum, &spool->pieces[0]);
+		add_sum(&agent->status.dropped, &spool->pieces[0]);
+		spool_remove(spool, 0);
+		agent->nr_refusals = 0;
+		agent->delivery_retry = (struct retry){0};
+		agent->changed = true;
+	}
+	if (sum.pieces)
+		log_error("files of %" PRIu64 " pieces are missing in %s (samples: %" PRIu64
+			  "): they were not delivered, and count as dropped",
+			  sum.pieces, agent->spooled, sum.samples);
+}
+
 static void start_delivery(struct agent *agent)
 {
 	struct delivery *delivery = &agent->delivery;
 	struct diag diag = {0};
 
-	if (agent->delivery_child.pid || !agent->spool.nr || now_ns() < agent->delivery_retry.at_ns)
+	if (agent->delivery_child.pid || now_ns() < agent->delivery_retry.at_ns)
+		return;
+	drop_missing(agent);
+	if (!agent->spool.nr)
 		return;
 	free(delivery->path);
 	delivery->path = spool_path(&agent->spool, &agent->spool.pieces[0]);
