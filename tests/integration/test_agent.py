@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import perfdata  # noqa: E402
-from conftest import MILLRACE, TRACEFS, stat_of, wait_until  # noqa: E402
+from conftest import MILLRACE, ROOT, TRACEFS, stat_of, wait_until  # noqa: E402
 from test_clickhouse import Store  # noqa: E402
 
 
@@ -222,6 +222,14 @@ def test_a_file_that_was_removed_from_the_spool(agent, server):
     assert found['dropped']['pieces'] == 2 and not found['waiting']['pieces'] and not found['refused']['pieces']
     assert sum(row[7] for row in server.rows) == found['delivered']['samples']
     assert agent.err.count('files of 2 pieces are missing') == 1
+
+
+def test_systemd_ends_the_agent_alone():
+    """A SIGTERM to all of its processes would end a delivery that has time left; it ends its recorders itself."""
+    lines = (ROOT / 'packaging' / 'millrace-agent.service').read_text().splitlines()
+    assert lines.index('[Service]') < lines.index('KillMode=mixed') < lines.index('[Install]')
+    # What is left of --stop-time, and of the end of the recorder, before all are killed.
+    assert 'TimeoutStopSec=45' in lines
 
 
 class Waits(http.server.BaseHTTPRequestHandler):
