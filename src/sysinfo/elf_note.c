@@ -15,8 +15,12 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/span.h"
+#include "sysinfo/elf_file.h"
 
-enum { NOTES_MAX_BYTES = 1 << 20 };
+enum {
+	NOTES_MAX_BYTES = 1 << 20,
+	ALL_NOTES_MAX_BYTES = 16 << 20, /* of a file: libelf keeps what it has read of it */
+};
 
 static size_t align4(size_t bytes)
 {
@@ -48,11 +52,13 @@ int elf_note_build_id(struct span notes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 	return -ENOENT;
 }
 
-/* The range of the file holds notes, maybe in the other byte order. */
-static int build_id_in_range(Elf *elf, uint64_t offset, uint64_t bytes, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+/* The range of the file holds notes, maybe in the other byte order. *left: bytes that may still be read. */
+static int build_id_in_range(Elf *elf, uint64_t offset, uint64_t bytes, uint64_t *left,
+			     uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
-	if (bytes == 0 || bytes > NOTES_MAX_BYTES || offset > INT64_MAX)
+	if (bytes == 0 || bytes > NOTES_MAX_BYTES || bytes > *left || offset > INT64_MAX)
 		return -ENOENT;
+	*left -= bytes;
 	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)offset, bytes, ELF_T_NHDR);
 
 	return data ? elf_note_build_id((struct span){data->d_buf, data->d_size}, ret) : -ENOENT;
@@ -60,6 +66,7 @@ static int build_id_in_range(Elf *elf, uint64_t offset, uint64_t bytes, uint8_t 
 
 static int build_id_of_elf(Elf *elf, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
+	uint64_t left = ALL_NOTES_MAX_BYTES;
 	size_t nr = 0;
 	int len;
 
@@ -72,7 +79,7 @@ static int build_id_of_elf(Elf *elf, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 
 		if (!gelf_getphdr(elf, (int)i, &phdr) || phdr.p_type != PT_NOTE)
 			continue;
-		len = build_id_in_range(elf, phdr.p_offset, phdr.p_filesz, ret);
+		len = build_id_in_range(elf, phdr.p_offset, phdr.p_filesz, &left, ret);
 		if (len > 0)
 			return len;
 	}
@@ -81,7 +88,7 @@ static int build_id_of_elf(Elf *elf, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 
 		if (!gelf_getshdr(section, &shdr) || shdr.sh_type != SHT_NOTE)
 			continue;
-		len = build_id_in_range(elf, shdr.sh_offset, shdr.sh_size, ret);
+		len = build_id_in_range(elf, shdr.sh_offset, shdr.sh_size, &left, ret);
 		if (len > 0)
 			return len;
 	}
@@ -90,8 +97,7 @@ static int build_id_of_elf(Elf *elf, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 
 int elf_note_of_fd(int fd, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
-	elf_version(EV_CURRENT);
-	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	Elf *elf = elf_file_begin(fd);
 
 	if (!elf)
 		return -EINVAL;

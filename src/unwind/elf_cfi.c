@@ -8,9 +8,10 @@
 #include <sys/stat.h>
 
 #include "base/diag.h"
+#include "sysinfo/elf_file.h"
 
 enum {
-	MOST_HEADERS = 1 << 16,
+	MOST_NAME_BYTES = 1 << 20,   /* of the names of all sections */
 	MOST_EXTRA_BYTES = 16 << 20, /* of code of linkers: stubs for a million functions */
 };
 
@@ -24,7 +25,7 @@ static bool read_segments(Elf *elf, struct table_source *source)
 {
 	size_t nr;
 
-	if (elf_getphdrnum(elf, &nr) || nr > MOST_HEADERS)
+	if (elf_getphdrnum(elf, &nr))
 		return false;
 	for (size_t i = 0; i < nr && source->nr_segments < TABLE_MAX_SEGMENTS; i++) {
 		GElf_Phdr load;
@@ -90,12 +91,14 @@ static void note_extra(struct table_source *source, uint64_t file_bytes, const c
 static void find_sections(Elf *elf, uint64_t file_bytes, struct table_source *source, struct found *ret)
 {
 	Elf_Scn *scn = NULL;
-	size_t names, nr = 0;
+	GElf_Shdr header;
+	size_t names;
 
-	if (elf_getshdrstrndx(elf, &names))
+	/* libelf reads all names at once, and unpacks them where they are compressed. */
+	if (elf_getshdrstrndx(elf, &names) || !gelf_getshdr(elf_getscn(elf, names), &header) ||
+	    header.sh_size > MOST_NAME_BYTES || header.sh_flags & SHF_COMPRESSED)
 		return;
-	while ((scn = elf_nextscn(elf, scn)) && nr++ < MOST_HEADERS) {
-		GElf_Shdr header;
+	while ((scn = elf_nextscn(elf, scn))) {
 		if (!gelf_getshdr(scn, &header) || header.sh_type == SHT_NOBITS || !header.sh_size)
 			continue;
 		const char *name = elf_strptr(elf, names, header.sh_name);
@@ -123,7 +126,7 @@ static int read_by_program_header(Elf *elf, uint64_t file_bytes, struct cfi_sect
 	GElf_Phdr load;
 	struct span bytes;
 
-	if (elf_getphdrnum(elf, &nr) || nr > MOST_HEADERS)
+	if (elf_getphdrnum(elf, &nr))
 		return -ENOENT;
 	for (size_t i = 0; i < nr && !found; i++) {
 		if (!gelf_getphdr(elf, (int)i, &load) || load.p_type != PT_GNU_EH_FRAME ||
@@ -182,12 +185,11 @@ int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 	struct stat file;
 	GElf_Ehdr header;
 
-	elf_version(EV_CURRENT);
 	if (fstat(fd, &file))
 		return -errno;
 	if (!S_ISREG(file.st_mode))
 		return diag_set(reterr, -ENOEXEC, "not a regular file");
-	Elf *elf = ret->owned = elf_begin(fd, ELF_C_READ, NULL);
+	Elf *elf = ret->owned = elf_file_begin(fd);
 	if (!elf || !gelf_getehdr(elf, &header) || header.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header.e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
 	    header.e_machine != source->section.arch->elf_machine || !read_segments(elf, source))

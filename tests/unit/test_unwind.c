@@ -886,7 +886,7 @@ static void test_hostile_files(void **state)
 }
 
 /* With section headers: one, of stubs from the beginning of the code on. Of a file that ends in a hole. */
-static int build_with_stubs(uint64_t stub_bytes, uint64_t file_bytes, struct unwind_stats *ret)
+static int build_with_stubs(uint64_t stub_bytes, uint64_t name_bytes, uint64_t file_bytes, struct unwind_stats *ret)
 {
 	enum { NAMES = 0xe00, HEADERS = 0xe80, MAX_BYTES = 64 << 20 }; /* where the code does not matter */
 	static const char names[] = "\0.plt\0.shstrtab";
@@ -898,7 +898,7 @@ static int build_with_stubs(uint64_t stub_bytes, uint64_t file_bytes, struct unw
 		 .sh_addr = FAKE_ELF_CODE + FAKE_ELF_SHIFT,
 		 .sh_offset = FAKE_ELF_CODE,
 		 .sh_size = stub_bytes},
-		{.sh_name = 6, .sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = sizeof(names)},
+		{.sh_name = 6, .sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = name_bytes},
 	};
 	struct process *process = new_process("x86_64", SAMPLED_MASK);
 	struct fake_elf elf;
@@ -932,27 +932,54 @@ static int build_with_stubs(uint64_t stub_bytes, uint64_t file_bytes, struct unw
 	return err;
 }
 
-/* Stubs that are not in the file, or more than a program has, are none. */
+/* Stubs that are not in the file, or more than a program has, are none. Nor are they found by too many names. */
 static void test_stubs_of_hostile_files(void **state)
 {
-	enum { MOST = 16 << 20, ENTRY = 16 };
+	enum { MOST = 16 << 20, MOST_NAMES = 1 << 20, NAMES = 20, ENTRY = 16 };
 	static const struct {
-		uint64_t stub_bytes, file_bytes, nr_rows;
+		uint64_t stub_bytes, name_bytes, file_bytes, nr_rows;
 	} cases[] = {
-		{4 * ENTRY, FAKE_ELF_BYTES, 9}, /* two rows for each, and their end */
-		{FAKE_ELF_BYTES - FAKE_ELF_CODE, FAKE_ELF_BYTES, 2 * (FAKE_ELF_BYTES - FAKE_ELF_CODE) / ENTRY + 1},
-		{FAKE_ELF_BYTES - FAKE_ELF_CODE + 1, FAKE_ELF_BYTES, 0},
-		{UINT64_C(1) << 30, FAKE_ELF_BYTES, 0},
-		{MOST, UINT64_C(1) << 31, 2 * MOST / ENTRY + 1},
-		{MOST + 1, UINT64_C(1) << 31, 0},
+		{4 * ENTRY, NAMES, FAKE_ELF_BYTES, 9}, /* two rows for each, and their end */
+		{FAKE_ELF_BYTES - FAKE_ELF_CODE, NAMES, FAKE_ELF_BYTES,
+		 2 * (FAKE_ELF_BYTES - FAKE_ELF_CODE) / ENTRY + 1},
+		{FAKE_ELF_BYTES - FAKE_ELF_CODE + 1, NAMES, FAKE_ELF_BYTES, 0},
+		{UINT64_C(1) << 30, NAMES, FAKE_ELF_BYTES, 0},
+		{MOST, NAMES, UINT64_C(1) << 31, 2 * MOST / ENTRY + 1},
+		{MOST + 1, NAMES, UINT64_C(1) << 31, 0},
+		{4 * ENTRY, MOST_NAMES, UINT64_C(1) << 31, 9},
+		{4 * ENTRY, MOST_NAMES + 1, UINT64_C(1) << 31, 0},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct unwind_stats stats;
-		assert_int_equal(build_with_stubs(cases[i].stub_bytes, cases[i].file_bytes, &stats), 0);
+		assert_int_equal(
+			build_with_stubs(cases[i].stub_bytes, cases[i].name_bytes, cases[i].file_bytes, &stats), 0);
 		assert_int_equal(stats.nr_rows, cases[i].nr_rows);
 	}
+}
+
+/* libelf would allocate memory for each of them. */
+static void test_too_many_sections(void **state)
+{
+	enum { NR_SECTIONS = 1 << 20, FILE_BYTES = 128 << 20 };
+	const Elf64_Shdr first = {.sh_size = NR_SECTIONS};
+	struct process *process = *state;
+	struct fake_elf elf;
+	Elf64_Ehdr header;
+
+	make_x86(&elf);
+	memcpy(&header, elf.bytes, sizeof(header));
+	header.e_shoff = FAKE_ELF_CODE;
+	header.e_shentsize = sizeof(first);
+	memcpy(elf.bytes, &header, sizeof(header));
+	memcpy(elf.bytes + FAKE_ELF_CODE, &first, sizeof(first));
+	int fd = fake_elf_open(&elf);
+	assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+	struct unwind_object *object = unwind_tables_object(process->tables, "sections", 8);
+	assert_int_equal(unwind_object_build(object, fd, NULL), -ENOEXEC);
+	assert_int_equal(unwind_object_state(object), UNWIND_OBJECT_NO_TABLE);
+	close(fd);
 }
 
 static void test_unknown_machine(void **state)
@@ -1157,6 +1184,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_generations, start, end),
 		cmocka_unit_test(test_hostile_files),
 		cmocka_unit_test(test_stubs_of_hostile_files),
+		cmocka_unit_test_setup_teardown(test_too_many_sections, start, end),
 		cmocka_unit_test(test_unknown_machine),
 		cmocka_unit_test(test_build_beside),
 		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* ELF files of both classes and byte orders, with as many headers as are allowed, and with more. */
+#include <elf.h>
+#include <endian.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sysinfo/elf_file.h"
+#include "sysinfo/elf_note.h"
+
+enum { SECTIONS_AT = 0x1000, FILE_BYTES = 64 << 20 /* of which most are a hole: all headers could be there */ };
+
+static int new_file(const void *bytes, size_t len)
+{
+	int fd = memfd_create("elf", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, len, 0), len);
+	assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+	return fd;
+}
+
+#define OF_FILE(big, bits, value) ((big) ? htobe##bits(value) : htole##bits(value))
+
+/* What the header of the first section says is what counts for those numbers of the file's header. */
+static int make(bool wide, bool big, uint16_t nr_sections, uint32_t first_size, uint16_t nr_segments,
+		uint32_t first_info)
+{
+	Elf64_Ehdr file_64 = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64}};
+	Elf32_Ehdr file_32 = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS32}};
+	const Elf64_Shdr first_64 = {.sh_size = OF_FILE(big, 64, first_size), .sh_info = OF_FILE(big, 32, first_info)};
+	const Elf32_Shdr first_32 = {.sh_size = OF_FILE(big, 32, first_size), .sh_info = OF_FILE(big, 32, first_info)};
+
+	file_64.e_ident[EI_DATA] = file_32.e_ident[EI_DATA] = big ? ELFDATA2MSB : ELFDATA2LSB;
+	file_64.e_ident[EI_VERSION] = file_32.e_ident[EI_VERSION] = EV_CURRENT;
+	file_64.e_version = file_32.e_version = OF_FILE(big, 32, EV_CURRENT);
+	file_64.e_shoff = OF_FILE(big, 64, SECTIONS_AT);
+	file_32.e_shoff = OF_FILE(big, 32, SECTIONS_AT);
+	file_64.e_shentsize = OF_FILE(big, 16, sizeof(first_64));
+	file_32.e_shentsize = OF_FILE(big, 16, sizeof(first_32));
+	file_64.e_shnum = file_32.e_shnum = OF_FILE(big, 16, nr_sections);
+	file_64.e_phnum = file_32.e_phnum = OF_FILE(big, 16, nr_segments);
+	int fd = wide ? new_file(&file_64, sizeof(file_64)) : new_file(&file_32, sizeof(file_32));
+	ssize_t put = wide ? pwrite(fd, &first_64, sizeof(first_64), SECTIONS_AT)
+			   : pwrite(fd, &first_32, sizeof(first_32), SECTIONS_AT);
+	assert_true(put > 0);
+	return fd;
+}
+
+/* Returns the number of sections that libelf sees; -1: the file is not opened. */
+static long count_sections(int fd)
+{
+	Elf *elf = elf_file_begin(fd);
+	size_t nr = 0;
+
+	if (elf)
+		assert_int_equal(elf_getshdrnum(elf, &nr), 0);
+	elf_end(elf);
+	close(fd);
+	return elf ? (long)nr : -1;
+}
+
+static void test_numbers_of_headers(void **state)
+{
+	(void)state;
+	for (unsigned form = 0; form < 4; form++) {
+		const bool wide = form & 1, big = form & 2;
+		assert_int_equal(count_sections(make(wide, big, 3, 0, 2, 0)), 3);
+		assert_int_equal(count_sections(make(wide, big, 0, ELF_FILE_MOST_HEADERS, 2, 0)),
+				 ELF_FILE_MOST_HEADERS);
+		assert_int_equal(count_sections(make(wide, big, 0, ELF_FILE_MOST_HEADERS + 1, 2, 0)), -1);
+		assert_int_equal(count_sections(make(wide, big, 0, UINT32_MAX, 2, 0)), -1);
+		assert_int_equal(count_sections(make(wide, big, 3, UINT32_MAX, 2, UINT32_MAX)), 3);
+		assert_int_equal(count_sections(make(wide, big, 3, 0, PN_XNUM, ELF_FILE_MOST_HEADERS)), 3);
+		assert_int_equal(count_sections(make(wide, big, 3, 0, PN_XNUM, ELF_FILE_MOST_HEADERS + 1)), -1);
+	}
+}
+
+static void test_no_elf_file(void **state)
+{
+	static const char archive[] = "!<arch>\n";
+	const unsigned char odd_class[EI_NIDENT] = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, 7};
+	Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT}};
+
+	(void)state;
+	assert_null(elf_file_begin(-1));
+	assert_int_equal(count_sections(new_file(archive, sizeof(archive))), -1);
+	assert_int_equal(count_sections(new_file(odd_class, sizeof(odd_class))), -1);
+	for (size_t len = 0; len <= sizeof(header); len++) {
+		int fd = new_file(&header, sizeof(header));
+		assert_int_equal(ftruncate(fd, (off_t)len), 0);
+		assert_int_equal(count_sections(fd), len < sizeof(header) ? -1 : 0);
+	}
+}
+
+/* The build-id behind so many segments of notes, each of a MB, that hold none. */
+static int find_behind(unsigned nr_others, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
+{
+	enum { NOTES_BYTES = 1 << 20, MOST = 32, ID_AT = 0x800 };
+	static const uint8_t id[] = {4, 0, 0, 0, 4, 0, 0, 0, NT_GNU_BUILD_ID, 0, 0, 0, 'G', 'N', 'U', 0, 1, 2, 3, 4};
+	struct {
+		Elf64_Ehdr file;
+		Elf64_Phdr segments[MOST];
+	} headers = {.file = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+					  __BYTE_ORDER == __LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB, EV_CURRENT},
+			      .e_version = EV_CURRENT,
+			      .e_phoff = sizeof(headers.file),
+			      .e_phentsize = sizeof(headers.segments[0]),
+			      .e_phnum = (uint16_t)(nr_others + 1)}};
+
+	for (unsigned i = 0; i < nr_others; i++)
+		headers.segments[i] = (Elf64_Phdr){
+			.p_type = PT_NOTE, .p_offset = SECTIONS_AT + 4 * (uint64_t)i, .p_filesz = NOTES_BYTES};
+	headers.segments[nr_others] = (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = ID_AT, .p_filesz = sizeof(id)};
+	int fd = new_file(&headers, sizeof(headers));
+	assert_int_equal(pwrite(fd, id, sizeof(id), ID_AT), sizeof(id));
+	int len = elf_note_of_fd(fd, ret);
+	close(fd);
+	return len;
+}
+
+/* Not all of a file is read, however many notes it has. */
+static void test_many_notes(void **state)
+{
+	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
+
+	(void)state;
+	assert_int_equal(find_behind(0, id), 4);
+	assert_int_equal(find_behind(15, id), 4);
+	assert_memory_equal(id, "\1\2\3\4", 4);
+	assert_int_equal(find_behind(16, id), -ENOENT);
+	assert_int_equal(find_behind(31, id), -ENOENT);
+}
+
+/* Its callers refuse what it refuses. */
+static void test_build_ids_of_refused_files(void **state)
+{
+	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
+
+	(void)state;
+	int fd = make(true, __BYTE_ORDER == __BIG_ENDIAN, 0, ELF_FILE_MOST_HEADERS, 0, 0);
+	assert_int_equal(elf_note_of_fd(fd, id), -ENOENT);
+	close(fd);
+	fd = make(true, __BYTE_ORDER == __BIG_ENDIAN, 0, ELF_FILE_MOST_HEADERS + 1, 0, 0);
+	assert_int_equal(elf_note_of_fd(fd, id), -EINVAL);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_numbers_of_headers),
+		cmocka_unit_test(test_no_elf_file),
+		cmocka_unit_test(test_many_notes),
+		cmocka_unit_test(test_build_ids_of_refused_files),
+	};
+
+	return cmocka_run_group_tests_name("elf_file", tests, NULL, NULL);
+}
