@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -16,16 +17,17 @@
 #include "base/hash_table.h"
 #include "unwind/elf_cfi.h"
 #include "unwind/object.h"
+#include "unwind/siphash.h"
 
 struct content {
 	struct unwind_table *table;
-	size_t section_bytes;
-	uint64_t section_address;
+	struct table_source source; /* without the bytes of the section */
 };
 
 struct unwind_tables {
 	const struct unwind_arch *arch; /* NULL: not known */
 	struct table_budget budget;
+	uint64_t key[2];      /* of content_hash(): random */
 	pthread_mutex_t lock; /* for all below */
 	struct hash_table objects, contents;
 	uint64_t nr_objects, read_ns; /* CPU time of reading files */
@@ -35,11 +37,15 @@ struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes)
 {
 	struct unwind_tables *tables = calloc(1, sizeof(*tables));
 
-	if (tables) {
-		tables->arch = unwind_arch_of(arch);
-		tables->budget.max = max_bytes;
-		pthread_mutex_init(&tables->lock, NULL);
+	if (!tables)
+		return NULL;
+	if (getrandom(tables->key, sizeof(tables->key), 0) != sizeof(tables->key)) {
+		free(tables);
+		return NULL;
 	}
+	tables->arch = unwind_arch_of(arch);
+	tables->budget.max = max_bytes;
+	pthread_mutex_init(&tables->lock, NULL);
 	return tables;
 }
 
@@ -114,18 +120,44 @@ static void finish(struct unwind_object *object, enum unwind_object_state state,
 	atomic_store_explicit(&object->state, state, memory_order_release); /* what was built is visible with it */
 }
 
-static uint64_t content_hash(const struct table_source *source)
+/*
+ * Of all that a table is made from. Only this tells two sections apart, as that of a table goes when all its parts are
+ * made. So it must not be possible to make a file that has the hash of another one, whose chains it would change.
+ */
+static uint64_t content_hash(const struct unwind_tables *tables, const struct table_source *source)
 {
-	uint64_t hash = hash_bytes(source->section.bytes.ptr, source->section.bytes.len);
+	uint64_t words[5 + 3 * (TABLE_MAX_SEGMENTS + TABLE_MAX_EXTRAS)];
+	size_t nr = 0;
 
+	words[nr++] = siphash(tables->key, source->section.bytes);
+	words[nr++] = source->section.address;
+	words[nr++] = source->section.is_eh_frame;
+	words[nr++] = source->nr_segments;
 	for (unsigned i = 0; i < source->nr_segments; i++) {
-		hash = hash_mix(hash, source->segments[i].offset);
-		hash = hash_mix(hash, source->segments[i].bytes);
-		hash = hash_mix(hash, source->segments[i].address);
+		words[nr++] = source->segments[i].offset;
+		words[nr++] = source->segments[i].bytes;
+		words[nr++] = source->segments[i].address;
 	}
-	for (unsigned i = 0; i < source->nr_extras; i++)
-		hash = hash_mix(hash_mix(hash, source->extras[i].start), source->extras[i].end);
-	return hash;
+	words[nr++] = source->nr_extras;
+	for (unsigned i = 0; i < source->nr_extras; i++) {
+		words[nr++] = source->extras[i].start;
+		words[nr++] = source->extras[i].end;
+		words[nr++] = source->extras[i].kind;
+	}
+	return siphash(tables->key, (struct span){words, nr * sizeof(words[0])});
+}
+
+/* But for the bytes of the section. */
+static bool is_same(const struct table_source *a, const struct table_source *b)
+{
+	bool same = a->section.bytes.len == b->section.bytes.len && a->section.address == b->section.address &&
+		    a->section.is_eh_frame == b->section.is_eh_frame && a->nr_segments == b->nr_segments &&
+		    a->nr_extras == b->nr_extras && !memcmp(a->segments, b->segments, sizeof(a->segments));
+
+	for (unsigned i = 0; i < a->nr_extras && same; i++)
+		same = a->extras[i].start == b->extras[i].start && a->extras[i].end == b->extras[i].end &&
+		       a->extras[i].kind == b->extras[i].kind;
+	return same;
 }
 
 /* Under the lock. NULL: none. */
@@ -134,10 +166,7 @@ static struct unwind_table *find_content(struct unwind_tables *tables, uint64_t 
 	for (struct hash_slot *slot = hash_table_find(&tables->contents, hash); slot;
 	     slot = hash_table_next(&tables->contents, slot)) {
 		const struct content *content = slot->item;
-		if (content->section_bytes == source->section.bytes.len &&
-		    content->section_address == source->section.address &&
-		    content->table->nr_segments == source->nr_segments &&
-		    !memcmp(content->table->segments, source->segments, sizeof(source->segments)))
+		if (is_same(&content->source, source))
 			return content->table;
 	}
 	return NULL;
@@ -152,7 +181,8 @@ static int add_content(struct unwind_tables *tables, uint64_t hash, const struct
 	pthread_mutex_lock(&tables->lock);
 	*ret = find_content(tables, hash, source);
 	if (!*ret && content && !hash_table_add(&tables->contents, hash, content)) {
-		*content = (struct content){table, source->section.bytes.len, source->section.address};
+		*content = (struct content){table, *source};
+		content->source.section.bytes.ptr = NULL;
 		*ret = take_ptr(table);
 		content = NULL;
 	}
@@ -180,7 +210,7 @@ struct input {
 static int build(struct unwind_tables *tables, struct input *input, struct unwind_table **ret, struct diag *reterr)
 {
 	struct table_source *source = input->source;
-	uint64_t hash = content_hash(source);
+	uint64_t hash = content_hash(tables, source);
 	struct unwind_table *table;
 
 	pthread_mutex_lock(&tables->lock);

@@ -23,7 +23,7 @@ struct unwind_tables;
 
 /*
  * arch: of the recorded machine, as uname -m prints it; NULL: this machine's. max_bytes: limit for the memory of all
- * tables; what would exceed it gets none. NULL: out of memory.
+ * tables; what would exceed it gets none. NULL: out of memory, or of random numbers.
  */
 struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes);
 void unwind_tables_free(struct unwind_tables *tables); /* after all caches. NULL is fine */

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/diag.h"
+#include "base/hash_table.h"
 #include "tests/fake/fake_elf.h"
 #include "unwind/unwind.h"
 
@@ -885,11 +886,10 @@ static void test_hostile_files(void **state)
 	assert_int_equal(stats.nr_rows, 0);
 }
 
-/* With section headers: one, of stubs from the beginning of the code on. Of a file that ends in a hole. */
-static int build_with_stubs(uint64_t stub_bytes, uint64_t name_bytes, uint64_t file_bytes, struct unwind_stats *ret)
+/* With section headers: one, of stubs from the beginning of the code on, with that name. */
+static void make_stubs(struct fake_elf *elf, const char *name, uint64_t stub_bytes, uint64_t name_bytes)
 {
-	enum { NAMES = 0xe00, HEADERS = 0xe80, MAX_BYTES = 64 << 20 }; /* where the code does not matter */
-	static const char names[] = "\0.plt\0.shstrtab";
+	enum { NAMES = 0xe00, HEADERS = 0xe80 }; /* where the code does not matter */
 	const Elf64_Shdr sections[] = {
 		{.sh_type = SHT_NULL},
 		{.sh_name = 1,
@@ -898,28 +898,35 @@ static int build_with_stubs(uint64_t stub_bytes, uint64_t name_bytes, uint64_t f
 		 .sh_addr = FAKE_ELF_CODE + FAKE_ELF_SHIFT,
 		 .sh_offset = FAKE_ELF_CODE,
 		 .sh_size = stub_bytes},
-		{.sh_name = 6, .sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = name_bytes},
+		{.sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = name_bytes},
 	};
-	struct process *process = new_process("x86_64", SAMPLED_MASK);
-	struct fake_elf elf;
 	Elf64_Ehdr header;
 	Elf64_Phdr segments[3];
 
-	fake_elf_init(&elf, EM_X86_64);
-	fake_elf_cie(&elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
-	memcpy(&header, elf.bytes, sizeof(header));
+	fake_elf_init(elf, EM_X86_64);
+	fake_elf_cie(elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+	memcpy(&header, elf->bytes, sizeof(header));
 	header.e_shoff = FAKE_ELF_CODE + HEADERS;
 	header.e_shentsize = sizeof(sections[0]);
 	header.e_shnum = 3;
 	header.e_shstrndx = 2;
-	memcpy(elf.bytes, &header, sizeof(header));
-	memcpy(segments, elf.bytes + header.e_phoff, sizeof(segments));
+	memcpy(elf->bytes, &header, sizeof(header));
+	memcpy(segments, elf->bytes + header.e_phoff, sizeof(segments));
 	segments[1].p_filesz = segments[1].p_memsz = stub_bytes;
-	memcpy(elf.bytes + header.e_phoff, segments, sizeof(segments));
-	memcpy(elf.bytes + FAKE_ELF_CODE + NAMES, names, sizeof(names));
-	memcpy(elf.bytes + FAKE_ELF_CODE + HEADERS, sections, sizeof(sections));
+	memcpy(elf->bytes + header.e_phoff, segments, sizeof(segments));
+	memcpy(elf->bytes + FAKE_ELF_CODE + NAMES + 1, name, strlen(name));
+	memcpy(elf->bytes + FAKE_ELF_CODE + HEADERS, sections, sizeof(sections));
+}
+
+/* Of a file that ends in a hole. */
+static int build_with_stubs(uint64_t stub_bytes, uint64_t name_bytes, uint64_t file_bytes, struct unwind_stats *ret)
+{
+	struct process *process = new_process("x86_64", SAMPLED_MASK);
+	struct fake_elf elf;
+
+	make_stubs(&elf, ".plt", stub_bytes, name_bytes);
 	unwind_tables_free(process->tables);
-	process->tables = unwind_tables_new("x86_64", MAX_BYTES);
+	process->tables = unwind_tables_new("x86_64", 64 << 20);
 	process->object = unwind_tables_object(process->tables, "", 0);
 	int fd = fake_elf_open(&elf);
 	assert_int_equal(ftruncate(fd, (off_t)file_bytes), 0);
@@ -980,6 +987,76 @@ static void test_too_many_sections(void **state)
 	assert_int_equal(unwind_object_build(object, fd, NULL), -ENOEXEC);
 	assert_int_equal(unwind_object_state(object), UNWIND_OBJECT_NO_TABLE);
 	close(fd);
+}
+
+static struct unwind_object *build_other(struct process *process, const char *id, const struct fake_elf *elf)
+{
+	struct unwind_object *object = unwind_tables_object(process->tables, id, strlen(id));
+	int fd = fake_elf_open(elf);
+
+	assert_true(object && fd >= 0);
+	assert_int_equal(unwind_object_build(object, fd, NULL), 0);
+	close(fd);
+	return object;
+}
+
+static uint64_t section_word(const struct fake_elf *elf, size_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, elf->bytes + FAKE_ELF_EH_FRAME + at, sizeof(word));
+	return word;
+}
+
+/*
+ * A file that is made to have the unwind information of another one's hash_bytes(): one word behind the end mark of the
+ * section makes good what differs before it. Its table is not used for the other file.
+ */
+static void test_a_forged_hash(void **state)
+{
+	enum { SECTION_BYTES = FAKE_ELF_CODE - FAKE_ELF_EH_FRAME, WORD_AT = 0xe00 };
+	struct process *process = *state;
+	struct fake_elf elf[2];
+	uint64_t hashes[2] = {SECTION_BYTES, SECTION_BYTES};
+
+	for (unsigned i = 0; i < 2; i++) {
+		fake_elf_init(&elf[i], EM_X86_64);
+		fake_elf_cie(&elf[i], "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+		fake_elf_fde(&elf[i], FRAMELESS, 0x20, BYTES(DW_CFA_def_cfa_offset, i ? 24 : 16));
+		for (size_t at = 0; at < WORD_AT; at += sizeof(uint64_t))
+			hashes[i] = hash_mix(hashes[i], section_word(&elf[i], at));
+	}
+	const uint64_t word = section_word(&elf[0], WORD_AT) ^ hashes[0] ^ hashes[1];
+	memcpy(elf[1].bytes + FAKE_ELF_EH_FRAME + WORD_AT, &word, sizeof(word));
+	assert_int_equal(hash_bytes(elf[0].bytes + FAKE_ELF_EH_FRAME, SECTION_BYTES),
+			 hash_bytes(elf[1].bytes + FAKE_ELF_EH_FRAME, SECTION_BYTES));
+	for (unsigned i = 0; i < 2; i++) {
+		process->object = build_other(process, i ? "forged" : "true", &elf[i]);
+		process->space.generation++;
+		unwind_at(process, FRAMELESS, 8);
+		assert_int_equal(process->cfas[0], STACK + (i ? 24 : 16));
+	}
+}
+
+/* Of the same section, with stubs of the same range: the rules of the stubs are not the same. */
+static void test_stubs_of_other_kinds(void **state)
+{
+	static const char *const names[] = {".plt", ".plt.got", ".plt"};
+	static const uint64_t pushed[] = {8, 0, 8}; /* in the last bytes of an entry */
+	struct process *process = *state;
+	struct unwind_stats before, after;
+
+	unwind_tables_stats(process->tables, &before);
+	for (unsigned i = 0; i < 3; i++) {
+		struct fake_elf elf;
+		make_stubs(&elf, names[i], 16, 20);
+		process->object = build_other(process, i == 2 ? "again" : names[i], &elf);
+		process->space.generation++;
+		unwind_at(process, 15, 8);
+		assert_int_equal(process->cfas[0], STACK + 8 + pushed[i]);
+	}
+	unwind_tables_stats(process->tables, &after);
+	assert_int_equal(after.nr_tables, before.nr_tables + 2);
 }
 
 static void test_unknown_machine(void **state)
@@ -1185,6 +1262,8 @@ int main(void)
 		cmocka_unit_test(test_hostile_files),
 		cmocka_unit_test(test_stubs_of_hostile_files),
 		cmocka_unit_test_setup_teardown(test_too_many_sections, start, end),
+		cmocka_unit_test_setup_teardown(test_a_forged_hash, start, end),
+		cmocka_unit_test_setup_teardown(test_stubs_of_other_kinds, start, end),
 		cmocka_unit_test(test_unknown_machine),
 		cmocka_unit_test(test_build_beside),
 		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),
