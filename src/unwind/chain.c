@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From frame to frame. What a step trusts: nothing. The CFA of each frame is above that of the frame before, so a chain
- * ends; values come from the registers and from the copy of the stack only.
+ * ends. A signal frame alone may lead to another stack, which is anywhere: where hostile CFI has such frames again and
+ * again, only `max` ends the chain. Values come from the registers and from the copy of the stack only.
  */
 #include <stdlib.h>
 #include <string.h>

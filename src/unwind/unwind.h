@@ -52,8 +52,8 @@ enum unwind_object_state unwind_object_state(const struct unwind_object *object)
  * the storage takes. Rows are made later, of some functions at a time. Files of the same content share one table. Any
  * thread, while others unwind; the file may be hostile. The caller keeps owning fd; below 0: the file could not be
  * opened. 0; -EALREADY: another thread builds the object or has built it; -ENOENT: no file, or it has no unwind
- * information; -ENOEXEC: no ELF file of that arch; -EBADMSG: the unwind information is damaged, and only the part
- * before the damage is used; -ENOMEM; -EFBIG: max_bytes.
+ * information; -ENOEXEC: no ELF file of that arch; -EBADMSG: without entries that cannot be understood, and without
+ * what follows one whose length is impossible; -ENOMEM; -EFBIG: max_bytes.
  */
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
 
@@ -124,7 +124,7 @@ struct unwind_chain {
 
 	unsigned nr;
 	enum unwind_end end;
-	struct unwind_object *object; /* of UNWIND_NOT_READY and of UNWIND_NO_CFI, else NULL */
+	struct unwind_object *object; /* of UNWIND_NOT_READY, else NULL */
 };
 
 /*

@@ -17,7 +17,7 @@
 /* Why the user part of a chain is the innermost frame alone. */
 enum unresolved {
 	RESOLVED,
-	UNRESOLVED_MEMORY, /* there was none to wait in */
+	UNRESOLVED_MEMORY, /* there was none to wait in, or unwinding had failed */
 	UNRESOLVED_LOSS,   /* enum doubt */
 	UNRESOLVED_NO_PROCESS,
 	UNRESOLVED_LATE,  /* TASK_STATE_TOO_LATE */
