@@ -176,3 +176,54 @@ def test_module(millrace, tmp_path):
           [MODULE_TEXT + symbol_of(module, 'hot_in_kernel') + 1] * 5)
     out = millrace('report', '-i', data, '-s', 'dso,sym,srcline').out
     assert re.search(r'100.00% +\[mod\] +\[k\] hot_in_kernel +mod.c:[5-7]\n', out), out
+
+
+MODULE = '''
+int counter, other = 1;
+int hot(int x)
+{
+        counter += x;
+        return counter * 3;
+}
+__attribute__((section(".init.text"))) int start(int x)
+{
+        counter ^= x;
+        counter ^= counter >> 1;
+        counter ^= counter >> 2;
+        counter ^= counter >> 3;
+        return counter * other;
+}
+__attribute__((section(".noinstr.text"), aligned(16))) int entry(int x)
+{
+        counter -= x;
+        return counter * 5;
+}
+__attribute__((section(".exit.text"))) int end(int x)
+{
+        other -= x;
+        return other * 5;
+}
+'''
+
+
+def test_module_with_more_code(millrace, tmp_path):
+    """Behind .text the kernel has other code, but not data, and not that of initialisation."""
+    (tmp_path / 'mod.c').write_text(MODULE)
+    subprocess.run(['gcc', '-g', '-O1', '-c', '-o', 'mod.o', 'mod.c'], cwd=tmp_path, check=True)
+    subprocess.run(['ld', '-r', '--build-id', '-o', 'mod.ko', 'mod.o'], cwd=tmp_path, check=True)
+    module = tmp_path / 'mod.ko'
+    sections = subprocess.run(['readelf', '-SW', module], capture_output=True, text=True, check=True).stdout
+    starts, at = {}, 0
+    for name, size, align in re.findall(r'\] (\S+) +PROGBITS +\w+ \w+ (\w+) \w+ +AX +\d+ +\d+ +(\d+)', sections):
+        if name != '.init.text':
+            starts[name] = (at + int(align) - 1) // int(align) * int(align)
+            at = starts[name] + int(size, 16)
+    assert list(starts) == ['.text', '.noinstr.text', '.exit.text']
+    data = tmp_path / 'perf.data'
+    for address, line in ((starts['.text'], '[45]'), (starts['.noinstr.text'], '1[78]'),
+                          (starts['.exit.text'], '2[23]'), (at, None)):
+        write(data, [mapped(KERNEL_TEXT, 0x1000, KERNEL_TEXT, '[kernel.kallsyms]_text'),
+                     mapped(MODULE_TEXT, 0x1000, 0, str(module))],
+              [build_id_record(build_id_of(module), str(module))], [MODULE_TEXT + address] * 5)
+        out = millrace('report', '-i', data, '-s', 'dso,srcline').out
+        assert re.search(rf'100.00% +\[mod\] +mod.c:{line}\n' if line else r'100.00% +\[mod\] +(?!mod\.c:)\S', out), out

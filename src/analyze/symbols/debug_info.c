@@ -35,6 +35,12 @@ enum {
 	MAX_LONG_NAMES_BYTES = 256 << 20, /* of all that are longer */
 };
 
+/* A section with code of a kernel module. */
+struct code_part {
+	uint64_t offset, bytes; /* in the map of the module */
+	uint64_t address;       /* where libdwfl has put it */
+};
+
 /* An object whose files are open. */
 struct object {
 	struct dso *dso;         /* NULL: not in use */
@@ -43,7 +49,8 @@ struct object {
 	Elf *runtime;            /* for its segments */
 	struct dwarf *dwarf;     /* NULL: there is no debug information */
 	Dwfl *dwfl;              /* that has relocated it: of kernel modules; else NULL */
-	uint64_t text;           /* where it has put their code */
+	struct code_part *parts; /* of them, by offset */
+	size_t nr_parts, parts_room;
 	struct dwarf *alternate; /* what several objects have in common (dwz); NULL: none */
 	char *paths[2];          /* of the two files; in the pool; NULL: none, or not known */
 	struct split_files *split;
@@ -110,6 +117,7 @@ static void object_close(struct object *object)
 	dwarf_free(object->alternate);
 	if (object->dwfl)
 		dwfl_end(object->dwfl);
+	free(object->parts);
 	elf_end(object->runtime);
 	if (object->runtime_fd >= 0)
 		close(object->runtime_fd);
@@ -147,6 +155,33 @@ static int find_nothing(Dwfl_Module *module, void **userdata, const char *name, 
 	return -1;
 }
 
+/*
+ * The kernel puts sections of code behind one another, in the order of the file, but those of initialisation elsewhere;
+ * libdwfl puts all sections behind one another. A map begins with .text. Source: layout_sections() of the kernel.
+ */
+static void module_find_code(struct object *object, Elf *elf)
+{
+	const uint64_t code = SHF_ALLOC | SHF_EXECINSTR;
+	Elf_Scn *section = NULL;
+	uint64_t end = 0;
+	size_t names;
+
+	while (elf && !elf_getshdrstrndx(elf, &names) && (section = elf_nextscn(elf, section))) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+		if (!name || (header.sh_flags & code) != code || strncmp(name, ".init", strlen(".init")) == 0 ||
+		    (!object->nr_parts && strcmp(name, ".text") != 0))
+			continue;
+		if (array_room(object->parts, object->nr_parts, object->parts_room))
+			return;
+		const uint64_t align = header.sh_addralign ? header.sh_addralign : 1;
+		const uint64_t offset = (end + align - 1) / align * align;
+		object->parts[object->nr_parts++] =
+			(struct code_part){.offset = offset, .bytes = header.sh_size, .address = header.sh_addr};
+		end = offset + header.sh_size;
+	}
+}
+
 /* Kernel modules are relocatable files: their sections have no addresses before they are loaded. */
 static void module_open(struct debug_info *info, struct object *object)
 {
@@ -166,15 +201,8 @@ static void module_open(struct debug_info *info, struct object *object)
 		return;
 	Dwarf *relocated = dwfl_module_getdwarf(module, &bias);
 	object->dwarf = relocated ? dwarf_open_elf(dwarf_getelf(relocated)) : NULL;
-	Elf *elf = object->dwarf ? dwfl_module_getelf(module, &bias) : NULL;
-	Elf_Scn *section = NULL;
-	size_t names;
-	while (elf && !elf_getshdrstrndx(elf, &names) && (section = elf_nextscn(elf, section))) {
-		GElf_Shdr header;
-		const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
-		if (name && strcmp(name, ".text") == 0)
-			object->text = header.sh_addr;
-	}
+	if (object->dwarf)
+		module_find_code(object, dwfl_module_getelf(module, &bias));
 }
 
 static bool has_units(Elf *elf)
@@ -288,9 +316,16 @@ static bool linked_address(const struct object *object, uint64_t offset, uint64_
 	Elf *elf = object->runtime;
 	size_t nr;
 
-	if (object->dso->kind == DSO_MODULE || object->dso->kind == DSO_KERNEL) {
-		*ret = offset + object->text + object->dso->image_shift;
+	if (object->dso->kind == DSO_KERNEL) {
+		*ret = offset + object->dso->image_shift;
 		return true;
+	}
+	for (size_t i = 0; i < object->nr_parts; i++) {
+		const struct code_part *part = &object->parts[i];
+		if (offset >= part->offset && offset - part->offset < part->bytes) {
+			*ret = offset - part->offset + part->address;
+			return true;
+		}
 	}
 	if (!elf || elf_getphdrnum(elf, &nr))
 		return false;
