@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -23,7 +24,7 @@ enum {
 	TEXT = 0x1000,
 	SECOND = 0x1080,
 	LINKAGE = 0x1100,
-	FAR = 0x10000,
+	ABOVE = 0x10000,
 	TEXT_BYTES = 0x100,
 	UNIT_BYTES = 0x80,
 	MORE_BYTES = 0x40
@@ -84,7 +85,7 @@ static void put_section(struct file *file, const char *name, Elf64_Shdr header, 
 }
 
 /* As strip --only-keep-debug leaves it: code has headers and no bytes. */
-static int write_object(const struct buf *info, const struct buf *abbrevs, const struct buf *aranges)
+static int write_object(const struct buf *info, const struct buf *abbrevs, bool is_packed, const struct buf *aranges)
 {
 	const Elf64_Shdr text = {
 		.sh_type = SHT_NOBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = TEXT, .sh_size = TEXT_BYTES};
@@ -93,6 +94,7 @@ static int write_object(const struct buf *info, const struct buf *abbrevs, const
 				    .sh_addr = LINKAGE,
 				    .sh_size = MORE_BYTES};
 	const Elf64_Shdr bits = {.sh_type = SHT_PROGBITS};
+	const Elf64_Shdr packed = {.sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED};
 	struct file file = {0};
 	Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
 					 __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
@@ -108,7 +110,7 @@ static int write_object(const struct buf *info, const struct buf *abbrevs, const
 	put_section(&file, ".text", text, NULL);
 	put_section(&file, ".plt.sec", linkage, NULL);
 	put_section(&file, ".debug_info", bits, info);
-	put_section(&file, ".debug_abbrev", bits, abbrevs);
+	put_section(&file, ".debug_abbrev", is_packed ? packed : bits, abbrevs);
 	put_section(&file, ".debug_aranges", bits, aranges);
 	buf_put(&file.names, ".shstrtab", sizeof(".shstrtab"));
 	const Elf64_Shdr names = {.sh_name = (uint32_t)(file.names.len - sizeof(".shstrtab")),
@@ -140,7 +142,7 @@ static int make_object(uint32_t *ret_second)
 	*ret_second = put_unit(&info, 0, 1, SECOND, TEXT_BYTES + MORE_BYTES - (SECOND - TEXT));
 	put_abbrev(&abbrevs, 1);
 	buf_put_u8(&abbrevs, 0);
-	return write_object(&info, &abbrevs, &aranges);
+	return write_object(&info, &abbrevs, false, &aranges);
 }
 
 /* The second unit says that code of the linker is its own: it is not asked. */
@@ -185,12 +187,12 @@ static void test_aranges_count(void **state)
 static unsigned count_units_with_code(const struct buf *info, const struct buf *abbrevs, unsigned nr)
 {
 	const struct buf no_aranges = {0};
-	struct dwarf *dwarf = dwarf_open(write_object(info, abbrevs, &no_aranges), false);
+	struct dwarf *dwarf = dwarf_open(write_object(info, abbrevs, false, &no_aranges), false);
 	unsigned found = 0;
 
 	assert_non_null(dwarf);
 	for (unsigned i = 0; i < nr; i++)
-		found += dwarf_unit_at(dwarf, FAR + i * UNIT_BYTES) != NULL;
+		found += dwarf_unit_at(dwarf, ABOVE + i * UNIT_BYTES) != NULL;
 	dwarf_free(dwarf);
 	return found;
 }
@@ -204,7 +206,7 @@ static void test_abbreviations_of_each_unit(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < NR_UNITS; i++) {
-		put_unit(&info, (uint32_t)abbrevs.len, NR_ABBREVS, FAR + i * UNIT_BYTES, UNIT_BYTES);
+		put_unit(&info, (uint32_t)abbrevs.len, NR_ABBREVS, ABOVE + i * UNIT_BYTES, UNIT_BYTES);
 		for (uint8_t code = 1; code <= NR_ABBREVS; code++)
 			put_abbrev(&abbrevs, code);
 		buf_put_u8(&abbrevs, 0);
@@ -221,10 +223,10 @@ static void test_abbreviations_without_order(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(codes); i++) {
-		put_unit(&info, 0, codes[i], FAR + i * UNIT_BYTES, UNIT_BYTES);
+		put_unit(&info, 0, codes[i], ABOVE + i * UNIT_BYTES, UNIT_BYTES);
 		put_abbrev(&abbrevs, codes[i]);
 	}
-	put_unit(&info, 0, 8, FAR + sizeof(codes) * UNIT_BYTES, UNIT_BYTES);
+	put_unit(&info, 0, 8, ABOVE + sizeof(codes) * UNIT_BYTES, UNIT_BYTES);
 	for (uint8_t code = 1; code <= 100; code += 3) {
 		buf_put_u8(&abbrevs, code == 8 ? 9 : code);
 		buf_put(&abbrevs, other + 1, sizeof(other) - 1);
@@ -240,7 +242,7 @@ static void test_abbreviations_that_units_share_in_part(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < NR_UNITS; i++) {
-		put_unit(&info, i * ABBREV_BYTES, 1, FAR + i * UNIT_BYTES, UNIT_BYTES);
+		put_unit(&info, i * ABBREV_BYTES, 1, ABOVE + i * UNIT_BYTES, UNIT_BYTES);
 		put_abbrev(&abbrevs, 2);
 	}
 	for (unsigned i = 0; i < 10 * NR_UNITS; i++)
@@ -256,7 +258,7 @@ static void test_abbreviations_of_one_code(void **state)
 	AUTO_BUF struct buf info = {0}, abbrevs = {0};
 
 	(void)state;
-	put_unit(&info, 0, 1, FAR, UNIT_BYTES);
+	put_unit(&info, 0, 1, ABOVE, UNIT_BYTES);
 	for (unsigned i = 0; i < 1 << 20; i++)
 		put_abbrev(&abbrevs, 2);
 	put_abbrev(&abbrevs, 1);
@@ -264,7 +266,41 @@ static void test_abbreviations_of_one_code(void **state)
 	assert_int_equal(count_units_with_code(&info, &abbrevs, 1), 1);
 }
 
-/* A unit of one entry with a name, and the code at FAR. */
+/* Behind `nr` others. */
+static bool has_packed_abbreviation(unsigned nr)
+{
+	AUTO_BUF struct buf info = {0}, abbrevs = {0}, packed = {0};
+	const struct buf no_aranges = {0};
+
+	for (unsigned i = 0; i < nr; i++)
+		put_abbrev(&abbrevs, 2);
+	put_abbrev(&abbrevs, 1);
+	buf_put_u8(&abbrevs, 0);
+	const Elf64_Chdr header = {.ch_type = ELFCOMPRESS_ZLIB, .ch_size = abbrevs.len, .ch_addralign = 1};
+	uLongf len = compressBound(abbrevs.len);
+	buf_put(&packed, &header, sizeof(header));
+	uint8_t *room = buf_room(&packed, len);
+	assert_non_null(room);
+	assert_int_equal(compress(room, &len, abbrevs.data, abbrevs.len), Z_OK);
+	packed.len += len;
+	put_unit(&info, 0, 1, ABOVE, UNIT_BYTES);
+	struct dwarf *dwarf = dwarf_open(write_object(&info, &packed, true, &no_aranges), false);
+	assert_non_null(dwarf);
+	bool found = dwarf_unit_at(dwarf, ABOVE) != NULL;
+	dwarf_free(dwarf);
+	return found;
+}
+
+/* A few KB may stand for megabytes: how much is read depends on the file, too. */
+static void test_abbreviations_that_are_packed(void **state)
+{
+	(void)state;
+	assert_true(has_packed_abbreviation(10));
+	assert_true(has_packed_abbreviation(5000));
+	assert_false(has_packed_abbreviation(200000));
+}
+
+/* A unit of one entry with a name, and the code at ABOVE. */
 static bool has_name(size_t len)
 {
 	static const uint8_t unit[] = {1,
@@ -283,16 +319,16 @@ static bool has_name(size_t len)
 	const struct buf no_aranges = {0};
 	struct die root;
 
-	put_unit(&info, 0, 1, FAR, UNIT_BYTES);
+	put_unit(&info, 0, 1, ABOVE, UNIT_BYTES);
 	for (size_t i = 0; i < len; i++)
 		buf_put_u8(&info, 'n');
 	buf_put_u8(&info, 0);
 	uint32_t unit_len = (uint32_t)info.len - sizeof(unit_len);
 	memcpy(info.data, &unit_len, sizeof(unit_len));
 	buf_put(&abbrevs, unit, sizeof(unit));
-	struct dwarf *dwarf = dwarf_open(write_object(&info, &abbrevs, &no_aranges), false);
+	struct dwarf *dwarf = dwarf_open(write_object(&info, &abbrevs, false, &no_aranges), false);
 	assert_non_null(dwarf);
-	struct dwarf_unit *found = dwarf_unit_at(dwarf, FAR);
+	struct dwarf_unit *found = dwarf_unit_at(dwarf, ABOVE);
 	assert_non_null(found);
 	assert_true(die_root(found, &root));
 	const char *name = die_text(&root, DW_AT_name);
@@ -318,6 +354,7 @@ int main(void)
 					   cmocka_unit_test(test_abbreviations_without_order),
 					   cmocka_unit_test(test_abbreviations_that_units_share_in_part),
 					   cmocka_unit_test(test_abbreviations_of_one_code),
+					   cmocka_unit_test(test_abbreviations_that_are_packed),
 					   cmocka_unit_test(test_names_that_are_too_long)};
 
 	elf_version(EV_CURRENT);
