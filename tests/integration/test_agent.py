@@ -140,6 +140,20 @@ def test_files_are_kept_within_a_size(agent, tmp_path):
     assert found['delivered']['pieces'] >= 3 and not [path for path in out.iterdir() if path.stat().st_size > 1]
 
 
+def test_a_full_disk_of_files_gets_room(agent, tmpfs):
+    """What --keep-for lets go is removed also where no file can be written."""
+    out = tmpfs('1m')
+    old = out / 'millrace-20260101T000000.000Z.folded'
+    old.write_bytes(bytes(900 << 10))
+    os.utime(old, (time.time() - 100000,) * 2)
+    with pytest.raises(OSError):
+        (out / 'other').write_bytes(bytes(1 << 20))
+    agent(f'--files={out}', '--format=folded', '--keep-for=1d').until(
+        lambda found: found['delivered']['pieces'] >= 1, 'a piece')
+    found = agent.stop()
+    assert not old.exists() and found['delivered'] == found['recorded']
+
+
 class Server:
     """The store of test_clickhouse.py, which can go away and come back at the same port."""
     def __init__(self):

@@ -379,8 +379,6 @@ static void delivered(struct agent *agent)
 	spool_remove(&agent->spool, 0);
 	agent->delivery_retry = (struct retry){0};
 	agent->nr_refusals = 0;
-	if (agent->options->files)
-		keep_files(agent->options->files, "millrace-", agent->options->keep_bytes, agent->options->keep_ns);
 }
 
 /* Said once for each reason, not once for each try. */
@@ -433,6 +431,9 @@ static void reap_delivery(struct agent *agent)
 	if (is_damaged)
 		log_note("a piece is damaged; the samples that can be read are delivered (%" PRIu64 "): %s",
 			 result->counts.nr_samples, message);
+	/* Also where it failed: there may be no room. */
+	if (agent->options->files)
+		keep_files(agent->options->files, "millrace-", agent->options->keep_bytes, agent->options->keep_ns);
 	if (is_damaged || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		delivered(agent);
 	else if (result->err == -EBADMSG ||
