@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import perfdata  # noqa: E402
-from conftest import MILLRACE, ROOT, TRACEFS, stat_of, wait_until  # noqa: E402
+from conftest import MILLRACE, ROOT, TRACEFS, cpu_seconds, stat_of, wait_until  # noqa: E402
 from test_clickhouse import Store  # noqa: E402
 
 
@@ -236,6 +236,22 @@ def test_a_file_that_was_removed_from_the_spool(agent, server):
     assert found['dropped']['pieces'] == 2 and not found['waiting']['pieces'] and not found['refused']['pieces']
     assert sum(row[7] for row in server.rows) == found['delivered']['samples']
     assert agent.err.count('files of 2 pieces are missing') == 1
+
+
+def test_the_end_of_the_recorder_is_waited_for_at_rest(agent, server):
+    """Also while pieces wait for which no time is left."""
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--stop-time=1s').until(
+        lambda found: found['waiting']['pieces'] >= 1, 'a piece that waits')
+    recorder = agent.children()[0]
+    stop_all_threads(recorder)
+    agent.process.send_signal(signal.SIGTERM)
+    time.sleep(3)  # longer than --stop-time, and shorter than the 10 s more after which the recorder is killed
+    before, since = cpu_seconds(agent.process.pid), time.monotonic()
+    time.sleep(2)
+    used, passed = cpu_seconds(agent.process.pid) - before, time.monotonic() - since
+    os.kill(recorder, signal.SIGCONT)
+    agent.stop()
+    assert used < passed / 10
 
 
 def test_systemd_ends_the_agent_alone():

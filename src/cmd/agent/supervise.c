@@ -683,16 +683,23 @@ static void earlier(uint64_t *at, uint64_t other)
 		*at = other;
 }
 
+/* At the end, deliveries may begin until then. */
+static bool may_deliver(const struct agent *agent)
+{
+	return !agent->stopping || now_ns() < agent->stop_at_ns;
+}
+
 static int timeout_ms(const struct agent *agent)
 {
 	uint64_t now = now_ns(), at = UINT64_MAX;
+	uint64_t late = agent->delivery_child.started_ns + (DELIVERY_S + 1) * NS_PER_S;
 
 	if (!agent->recorder.child.pid && !agent->stopping)
 		earlier(&at, agent->recorder.retry.at_ns);
-	if (agent->spool.nr && !agent->delivery_child.pid)
+	if (agent->spool.nr && !agent->delivery_child.pid && may_deliver(agent))
 		earlier(&at, agent->delivery_retry.at_ns);
-	if (agent->delivery_child.pid)
-		earlier(&at, agent->delivery_child.started_ns + (DELIVERY_S + 1) * NS_PER_S);
+	if (agent->delivery_child.pid && now < late) /* then it is killed, and its end is a signal */
+		earlier(&at, late);
 	if (agent->status.nr_unrecovered)
 		earlier(&at, agent->recovery_retry.at_ns);
 	if (agent->options->triggers.nr && !agent->stopping)
@@ -742,7 +749,7 @@ static void step(struct agent *agent)
 		check_triggers(agent);
 		take_snapshots(agent);
 	}
-	if (!agent->stopping || now_ns() < agent->stop_at_ns)
+	if (may_deliver(agent))
 		start_delivery(agent);
 	stop_late(agent);
 	publish(agent);
