@@ -31,6 +31,8 @@ struct batch_job {
 	size_t out_len;                 /* valid when done: bytes to be written */
 	uint8_t tail[BATCH_TAIL_BYTES]; /* the batch's */
 	struct producer *producer;      /* that filled it; NULL: a stage did */
+	size_t producer_number;         /* the same, also when that is closed; valid when came_end is not 0 */
+	uint64_t came_end;              /* ring bytes of the producer up to its end; 0: none, or a stage filled it */
 	uint64_t complete_ns;           /* the value for stage->complete_ns (stage.h) once the stages have this batch */
 	bool flush;                     /* flush the stages with STAGE_COMMIT behind it */
 	bool plain;                     /* store it uncompressed */

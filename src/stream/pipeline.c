@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "compress/stack_cut.h"
@@ -25,6 +26,8 @@ struct producer {
 	struct pipeline *pipeline;
 	struct batch_job *filling; /* NULL: none */
 	bool aged;                 /* it was there at the last commit */
+	size_t number;             /* without an output: in the order of opening, from 0 on */
+	uint64_t came_bytes;       /* from rings */
 	uint64_t committed;        /* writer.queued at the last commit */
 	struct producer *next;     /* of the same output */
 	uint64_t complete_ns;      /* of what stages have seen: writer.complete_ns; the orderer's */
@@ -549,6 +552,8 @@ static void seal(struct producer *producer)
 	producer->filling = NULL;
 	producer->aged = false;
 	job->producer = producer;
+	job->producer_number = producer->number;
+	job->came_end = producer->came_bytes;
 	job->complete_ns = producer->writer.complete_ns;
 	job->batch.read_ns = clock_ns(CLOCK_MONOTONIC);
 	atomic_fetch_add_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
@@ -807,6 +812,7 @@ static int64_t producer_take(struct writer *writer, const struct span spans[], u
 		if (len || !producer->filling->batch.len) {
 			len = len ? len : room; /* no records */
 			producer->filling->came_len += len;
+			producer->came_bytes += len;
 			unsigned stack_bytes = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
 			copy_records(&producer->filling->batch, pool->cutter, stack_bytes, left, len);
 			writer->queued += len;
@@ -1052,12 +1058,16 @@ struct retained_range pipeline_retained(struct writer *writer)
 	struct retained_range range = {
 		.first_ns = retained_first_ns(&pipeline->retained),
 		.last_ns = retained_last_ns(&pipeline->retained),
-		.dropped_bytes = pipeline->retained.dropped_bytes,
 	};
 	range.whole_ns =
 		pipeline->retained.dropped_ns > range.first_ns ? pipeline->retained.dropped_ns : range.first_ns;
 	pthread_mutex_unlock(&pipeline->pool->lock);
 	return range;
+}
+
+const uint64_t *pipeline_dropped(const struct writer *writer)
+{
+	return ((const struct pipeline *)writer)->retained.dropped;
 }
 
 void pipeline_end_input(struct writer *writer)
@@ -1130,7 +1140,10 @@ int pipeline_open_retained(struct batch_pool *pool, const struct retained_limits
 	(*ret)->nr_behind = &pipeline_of(*ret)->nr_behind;
 	pipeline_of(*ret)->client = pipeline_client;
 	pipeline_of(*ret)->retained.limits = *limits;
-	return 0;
+	err = retained_add_producer(&pipeline_of(*ret)->retained);
+	if (err)
+		writer_close(take_ptr(*ret), NULL);
+	return err;
 }
 
 int pipeline_open(struct batch_pool *pool, struct writer *inner, struct writer **ret)
@@ -1234,16 +1247,21 @@ static const struct writer_ops producer_ops = {
 int producer_open(struct writer *stage, struct writer **ret)
 {
 	struct writer_params params = {.fd = -1, .offset = stage->offset, .path = stage->path};
+	struct pipeline *pipeline = pipeline_of(stage);
 	struct writer *writer;
-	int err = writer_open(&producer_ops, &params, &writer);
+	int err = pipeline->inner ? 0 : retained_add_producer(&pipeline->retained);
 
+	if (!err)
+		err = writer_open(&producer_ops, &params, &writer);
 	if (err)
 		return err;
-	producer_of(writer)->pipeline = pipeline_of(stage);
-	producer_of(writer)->next = pipeline_of(stage)->producer.next;
-	pipeline_of(stage)->producer.next = producer_of(writer);
-	writer->producers = &pipeline_of(stage)->producers;
-	writer->nr_behind = &pipeline_of(stage)->nr_behind;
+	producer_of(writer)->pipeline = pipeline;
+	if (!pipeline->inner)
+		producer_of(writer)->number = pipeline->retained.nr_producers - 1;
+	producer_of(writer)->next = pipeline->producer.next;
+	pipeline->producer.next = producer_of(writer);
+	writer->producers = &pipeline->producers;
+	writer->nr_behind = &pipeline->nr_behind;
 	*ret = writer;
 	return 0;
 }

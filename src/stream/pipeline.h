@@ -56,9 +56,14 @@ void pipeline_request_snapshot(struct writer *writer);
 struct retained_range {
 	uint64_t first_ns, last_ns; /* of its records; UINT64_MAX, 0: there are none */
 	uint64_t whole_ns;          /* no record since this time is missing */
-	uint64_t dropped_bytes;     /* size of the earlier records, which were dropped */
 };
 struct retained_range pipeline_retained(struct writer *writer); /* from any thread */
+
+/*
+ * After pipeline_end_input(): of the pipeline itself, then of each producer in the order in which they were opened, how
+ * many of its ring bytes came before those that are kept. Valid until the pipeline is closed.
+ */
+const uint64_t *pipeline_dropped(const struct writer *writer);
 
 void pipeline_end_input(struct writer *writer);
 void pipeline_attach(struct writer *writer, struct writer *inner); /* takes ownership of `inner` */

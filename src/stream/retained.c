@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "stream/batch_job.h"
 #include "stream/batch_pool.h"
@@ -21,6 +23,8 @@ struct retained_extent *retained_extent_new(struct batch_job *job)
 		.len = job->came_len,
 		.out_len = job->out_len,
 		.tail_len = job->batch.tail_len,
+		.producer_number = job->producer_number,
+		.came_end = job->came_end,
 	};
 	job->info = (struct extent_info){0};
 	memcpy(extent->bytes, job->batch.records, job->out_len);
@@ -54,6 +58,14 @@ struct retained_extent *retained_take(struct retained *hold)
 	return extent;
 }
 
+int retained_add_producer(struct retained *hold)
+{
+	if (array_room(hold->dropped, hold->nr_producers, hold->room_producers))
+		return -ENOMEM;
+	hold->dropped[hold->nr_producers++] = 0;
+	return 0;
+}
+
 static bool is_too_much(const struct retained *hold, uint64_t now_ns)
 {
 	return hold->first &&
@@ -69,6 +81,8 @@ void retained_drop(struct retained *hold)
 		if (extent->len && extent->info.fields.last_ns != UINT64_MAX &&
 		    extent->info.fields.last_ns > hold->dropped_ns)
 			hold->dropped_ns = extent->info.fields.last_ns;
+		if (extent->came_end)
+			hold->dropped[extent->producer_number] = extent->came_end;
 		hold->dropped_bytes += extent->len;
 		hold->dropped_tail_bytes += extent->tail_len;
 		retained_extent_free(extent);
@@ -107,4 +121,5 @@ void retained_fini(struct retained *hold)
 {
 	for (struct retained_extent *extent; (extent = retained_take(hold));)
 		retained_extent_free(extent);
+	free(take_ptr(hold->dropped));
 }

@@ -19,6 +19,8 @@ struct retained_extent {
 	uint64_t came_ns; /* CLOCK_MONOTONIC: no record in it is newer */
 	/* bytes of its records; as they are stored in `bytes`; of the records behind it */
 	size_t len, out_len, tail_len;
+	size_t producer_number; /* as in batch_job.h */
+	uint64_t came_end;
 	uint8_t bytes[]; /* out_len + tail_len */
 };
 
@@ -34,11 +36,16 @@ struct retained {
 	size_t bytes;        /* held */
 	uint64_t dropped_ns; /* the time of the newest dropped record: all later ones are held; 0: none was dropped */
 	uint64_t dropped_bytes, dropped_tail_bytes; /* dropped: bytes of extents, and of the records behind them */
+	uint64_t *dropped; /* heap; of each producer: its ring bytes up to the end of its last dropped extent */
+	size_t nr_producers, room_producers;
 };
 
 /* NULL: out of memory. Takes over job->info. */
 struct retained_extent *retained_extent_new(struct batch_job *job);
 void retained_extent_free(struct retained_extent *extent); /* NULL is fine */
+
+/* To be called for each producer, in the order of their numbers. 0 or -ENOMEM. */
+int retained_add_producer(struct retained *hold);
 
 /* Takes ownership of the extent; drops extents that exceed the limits. */
 void retained_add(struct retained *hold, struct retained_extent *extent);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """--flight: the last moments of a normal recording, kept in memory and written on request."""
 
+import os
+import re
 from collections import Counter
 
 import pytest
@@ -74,6 +76,22 @@ def test_tasks_of_which_the_window_lost_the_start(millrace, programs, need_trace
                          f'{wait_for(file, 1)}')
     lines = millrace('script', '-i', files(tmp_path)[0]).out.splitlines()
     assert 0 < len(lines) < CALLS and {line.split()[0] for line in lines} - {'sh'} == {'syscalls'}
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one CPU')
+@pytest.mark.parametrize('options', [[], ['--threads=cpu']], ids=' '.join)
+def test_task_events_are_written_once(millrace, programs, need_tracefs, tmp_path, options):
+    """What the thread of one CPU has dropped, which is a lot, says nothing about what another thread still has."""
+    file = tmp_path / 'p.data'
+    here, other = sorted(os.sched_getaffinity(0))[:2]
+    tasks = f'taskset -c {here} true; taskset -c {other} true; ' * 5
+    millrace('record', '--flight=1000s,128K', *options, *COUNTED, '-m', '128', '-o', file, '--', 'sh', '-c',
+             f'taskset -c {here} {programs}/syscalls -t 1 -n {CALLS} >/dev/null; {tasks} kill -USR2 $PPID; '
+             f'{wait_for(file, 1)}')
+    script = millrace('script', '-i', files(tmp_path)[0], '--show-task-events').out
+    for kind in ('FORK', 'EXIT'):
+        counts = Counter(re.findall(rf'PERF_RECORD_{kind}\(\d+:(\d+)\)', script))
+        assert len(counts) >= 2 * 5 and set(counts.values()) == {1}, kind
 
 
 def test_post(millrace, programs, need_tracefs, tmp_path):

@@ -517,15 +517,19 @@ static int hold_records(void)
 		.nr_pipelines = 1, .nr_workers = 1, .extent_bytes = 8192, .budget_bytes = 65536, .no_index = true};
 	const struct retained_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = SIZE_MAX};
 	struct batch_pool *pool;
-	struct writer *writer;
+	struct writer *writer, *producer;
 	int err = batch_pool_new(&params, &pool, NULL);
 
 	if (err)
 		return err;
 	err = pipeline_open_retained(pool, &limits, &writer);
 	if (!err) {
-		err = put_record(writer);
+		pipeline_share(writer, &(struct producers_params){.nr = 2});
+		int open_err = producer_open(writer, &producer);
+		err = open_err ? 0 : writer_close(producer, NULL);
+		err = err ? err : put_record(writer);
 		assert_int_equal(writer_close(writer, NULL), err);
+		err = open_err ? open_err : err;
 	}
 	batch_pool_free(pool);
 	return err;

@@ -743,7 +743,7 @@ static void hold_and_flush(const struct load *load, size_t limit_bytes, bool all
 	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
 	const struct retained_range held = pipeline_retained(writer);
 	assert_true(held.first_ns <= held.whole_ns && held.whole_ns <= held.last_ns);
-	assert_int_equal(!held.dropped_bytes, all_fits);
+	assert_int_equal(!*pipeline_dropped(writer), all_fits);
 	assert_int_equal(pipeline_write_retained(writer), 0);
 	uint64_t queued = writer->queued;
 	assert_int_equal(writer_end(writer, &end), 0);
@@ -797,14 +797,65 @@ static void test_a_requested_snapshot_does_not_age(void **state)
 	assert_int_equal(pipeline_open_retained(pool, &limits, &writer), 0);
 	feed(&load, writer);
 	pipeline_request_snapshot(writer);
-	const uint64_t dropped_bytes = pipeline_retained(writer).dropped_bytes;
+	const uint64_t dropped_bytes = *pipeline_dropped(writer);
 	usleep(60000);
 	pipeline_request_snapshot(writer); /* once more: the first one counts */
 	feed(&load, writer);
-	assert_int_equal(pipeline_retained(writer).dropped_bytes, dropped_bytes);
+	assert_int_equal(*pipeline_dropped(writer), dropped_bytes);
 	assert_int_equal(writer_end(writer, &end), 0);
 	extent_list_fini(&end.extents);
 	batch_pool_free(pool);
+}
+
+/* Extents of two producers, unequally many: of each it is told where what is kept of it begins. */
+static void test_what_was_dropped_of_each_producer(void **state)
+{
+	enum { NR = 2, RECORDS = 100, EXTENTS = 12, FROM_SECOND = 9 };
+	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	struct counted_record {
+		struct perf_event_header header;
+		uint64_t producer, position;
+	} records[RECORDS];
+	static const struct retained_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = 5 * sizeof(records)};
+	uint64_t positions[NR] = {0}, first_kept[NR] = {UINT64_MAX, UINT64_MAX};
+	struct writer *inner, *writers_of[NR];
+	int fd = memfd_create("out", MFD_CLOEXEC);
+	struct batch_pool *pool;
+	struct counted_record found;
+
+	(void)state;
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = NR, .extent_bytes = EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(pipeline_open_retained(pool, &limits, &writers_of[0]), 0);
+	pipeline_share(writers_of[0], &(struct producers_params){.nr = NR});
+	assert_int_equal(producer_open(writers_of[0], &writers_of[1]), 0);
+	for (size_t i = 0; i < EXTENTS; i++) {
+		size_t producer = i > 0 && i <= FROM_SECOND;
+		for (size_t k = 0; k < RECORDS; k++, positions[producer] += sizeof(records[0]))
+			records[k] = (struct counted_record){
+				.header = {.type = PERF_RECORD_SAMPLE, .size = sizeof(records[0])},
+				.producer = producer,
+				.position = positions[producer]};
+		queue_all(writers_of[producer], &(struct span){records, sizeof(records)}, 1);
+		assert_int_equal(writer_put(writers_of[producer], &mark, sizeof(mark)), 0);
+	}
+	assert_int_equal(writer_close(writers_of[1], NULL), 0);
+	pipeline_end_input(writers_of[0]);
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
+	pipeline_attach(writers_of[0], inner);
+	assert_int_equal(pipeline_write_retained(writers_of[0]), 0);
+	for (off_t at = 0; pread(fd, &found, sizeof(found), at) >= (ssize_t)sizeof(found.header);
+	     at += found.header.size)
+		if (found.header.type == PERF_RECORD_SAMPLE && found.position < first_kept[found.producer])
+			first_kept[found.producer] = found.position;
+	for (size_t i = 0; i < NR; i++) {
+		assert_true(first_kept[i] > 0 && first_kept[i] < positions[i]);
+		assert_int_equal(pipeline_dropped(writers_of[0])[i], first_kept[i]);
+	}
+	assert_int_equal(writer_close(writers_of[0], NULL), 0);
+	batch_pool_free(pool);
+	close(fd);
 }
 
 /* No snapshot was requested: closed without an output. */
@@ -2185,6 +2236,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
+		cmocka_unit_test(test_what_was_dropped_of_each_producer),
 		cmocka_unit_test(test_a_requested_snapshot_does_not_age),
 		cmocka_unit_test(test_how_much_a_writer_is_given),
 		cmocka_unit_test(test_nothing_new_is_not_committed),

@@ -18,16 +18,18 @@
 
 enum { TRAILER = 16 /* TID, TIME */ };
 
-/* One side ring, drained by one stream. */
+enum { STREAMS = 2 };
+
+/* Side rings, each drained by a stream. */
 struct scene {
-	struct plan_ring ring;
+	struct plan_ring rings[STREAMS];
 	struct plan plan;
-	size_t which;
-	struct data_file file;
+	size_t which[STREAMS];
+	struct data_file file_of[STREAMS];
 	struct data_files files;
 	struct perf_event_attr attr;
 	struct task_log *task_log;
-	uint64_t position;
+	uint64_t positions[STREAMS];
 };
 
 static int begin(void **state)
@@ -35,12 +37,15 @@ static int begin(void **state)
 	static struct scene scene;
 
 	scene = (struct scene){
-		.ring = {.channel = CHANNEL_SIDE, .cpu = 0, .tid = -1},
 		.attr = {.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME, .sample_id_all = 1},
 	};
-	scene.plan = (struct plan){.rings = &scene.ring, .nr_rings = 1, .nr_drained = 1};
-	scene.file.stream = (struct stream){.which = &scene.which, .nr_rings = 1};
-	scene.files = (struct data_files){.files = &scene.file, .nr = 1};
+	for (size_t i = 0; i < STREAMS; i++) {
+		scene.rings[i] = (struct plan_ring){.channel = CHANNEL_SIDE, .cpu = (int)i, .tid = -1};
+		scene.which[i] = i;
+		scene.file_of[i].stream = (struct stream){.which = &scene.which[i], .nr_rings = 1};
+	}
+	scene.plan = (struct plan){.rings = scene.rings, .nr_rings = STREAMS, .nr_drained = STREAMS};
+	scene.files = (struct data_files){.files = scene.file_of, .nr = STREAMS};
 	*state = &scene;
 	return task_log_new(&scene.plan, &scene.attr, &scene.files, &scene.task_log);
 }
@@ -68,15 +73,36 @@ static void put_lost(struct buf *out)
 	record_put(out, &fixed, sizeof(fixed), (struct span){0}, TRAILER);
 }
 
-/* Comes out of the side ring. */
-static void see(struct scene *scene, struct buf *records)
+/* Comes out of the side ring of that stream. */
+static void see_in(struct scene *scene, size_t stream, struct buf *records)
 {
 	const struct span spans[2] = {buf_span(records)};
-	struct stream_tap *tap = scene->file.stream.tap;
+	struct stream_tap *tap = scene->file_of[stream].stream.tap;
 
-	tap->see(tap, spans, scene->position);
-	scene->position += records->len;
+	tap->see(tap, spans, scene->positions[stream]);
+	scene->positions[stream] += records->len;
 	buf_fini(records);
+}
+
+static void see(struct scene *scene, struct buf *records)
+{
+	see_in(scene, 0, records);
+}
+
+static void see_name(struct scene *scene, size_t stream, uint32_t pid, const char *name)
+{
+	struct buf comm = {0};
+
+	put_comm(&comm, pid, name);
+	see_in(scene, stream, &comm);
+}
+
+static void cut(struct scene *scene)
+{
+	for (size_t i = 0; i < STREAMS; i++) {
+		struct stream_tap *tap = scene->file_of[i].stream.tap;
+		tap->cut(tap, scene->positions[i]);
+	}
 }
 
 /* The output is switched. */
@@ -84,7 +110,7 @@ static bool put_initial_state(struct scene *scene, struct buf *state_bytes)
 {
 	bool whole;
 
-	scene->file.stream.tap->cut(scene->file.stream.tap, scene->position);
+	cut(scene);
 	assert_int_equal(task_log_put(scene->task_log, state_bytes, &whole), 0);
 	return whole;
 }
@@ -141,12 +167,37 @@ static void a_loss_is_reported_at_once(void **state)
 	buf_fini(&state_bytes);
 }
 
+/* What the output has kept of each stream is not in the state, too; what was dropped is. */
+static void the_state_has_what_each_stream_dropped(void **state)
+{
+	struct scene *scene = *state;
+	struct buf state_bytes = {0};
+
+	start_with(scene, 6, "six");
+	cut(scene); /* the output that is kept does not begin with the streams */
+	see_name(scene, 0, 7, "zero kept");
+	see_name(scene, 1, 8, "one dropped");
+	const uint64_t dropped[STREAMS] = {0, scene->positions[1]};
+	see_name(scene, 1, 9, "one kept");
+	cut(scene);
+	see_name(scene, 0, 10, "zero next");
+	task_log_window(scene->task_log, 0, dropped);
+	bool whole;
+	assert_int_equal(task_log_put(scene->task_log, &state_bytes, &whole), 0);
+	assert_true(whole);
+	assert_true(names(&state_bytes, "six") && names(&state_bytes, "one dropped"));
+	assert_false(names(&state_bytes, "zero kept") || names(&state_bytes, "one kept") ||
+		     names(&state_bytes, "zero next"));
+	buf_fini(&state_bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nothing_is_whole_before_it_began, begin, end),
 		cmocka_unit_test_setup_teardown(lists_what_was_there_and_what_came, begin, end),
 		cmocka_unit_test_setup_teardown(a_loss_is_reported_at_once, begin, end),
+		cmocka_unit_test_setup_teardown(the_state_has_what_each_stream_dropped, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

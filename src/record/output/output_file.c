@@ -196,7 +196,7 @@ int output_file_write_retained(struct output_file *output, const struct output_p
 	const struct retained_range retained = pipeline_retained(output->writer);
 	if (retained.last_ns > retained.whole_ns)
 		output->history_s = (double)(retained.last_ns - retained.whole_ns) / 1e9;
-	task_log_window(params->task_log, retained.first_ns, retained.dropped_bytes);
+	task_log_window(params->task_log, retained.first_ns, pipeline_dropped(output->writer));
 	err = sync_names(output, params, reterr);
 	if (!err)
 		err = open_inner(output, params, &inner, reterr);

@@ -24,6 +24,8 @@ struct tap {
 	struct buf chunks; /* struct chunk, then so many bytes; and again */
 	uint64_t cut;      /* position in the stream at which the present output began */
 	uint64_t before;   /* at which the one before it did */
+	size_t file;       /* number of the stream in the data files */
+	uint64_t dropped;  /* task_log_window(); under the lock of the log */
 };
 
 struct chunk {
@@ -43,8 +45,7 @@ struct task_log {
 	const struct perf_event_attr *attr;
 	struct task_table *table;
 	bool begun, lost, timed;
-	bool windowed; /* task_log_window() */
-	uint64_t dropped;
+	bool windowed;         /* task_log_window() */
 	uint64_t newest;       /* time of the newest event */
 	uint64_t keep_from_ns; /* later events are not applied to the table yet; UINT64_MAX: all are */
 	struct buf log;
@@ -132,6 +133,7 @@ int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, st
 		struct tap *tap = &task_log->taps[at++];
 		pthread_mutex_init(&tap->lock, NULL);
 		tap->hook = (struct stream_tap){.see = see, .cut = cut};
+		tap->file = i;
 		stream->tap = &tap->hook;
 		stream->nr_tapped = nr_tapped;
 	}
@@ -260,7 +262,7 @@ static bool is_of_output(const struct task_log *task_log, const struct entry *en
 {
 	const struct tap *tap = &task_log->taps[entry->tap];
 
-	return entry->position >= (task_log->windowed ? tap->before + task_log->dropped : tap->cut);
+	return entry->position >= (task_log->windowed ? tap->before + tap->dropped : tap->cut);
 }
 
 /* Applies what is older to the table; `past`: but nothing that the output has. */
@@ -361,13 +363,14 @@ void task_log_keep_from(struct task_log *task_log, uint64_t from_ns)
 	pthread_mutex_unlock(&task_log->lock);
 }
 
-void task_log_window(struct task_log *task_log, uint64_t from_ns, uint64_t dropped_bytes)
+void task_log_window(struct task_log *task_log, uint64_t from_ns, const uint64_t *dropped)
 {
 	if (!task_log)
 		return;
 	pthread_mutex_lock(&task_log->lock);
 	task_log->windowed = true;
-	task_log->dropped = dropped_bytes;
+	for (size_t i = 0; i < task_log->nr_taps; i++)
+		task_log->taps[i].dropped = dropped ? dropped[task_log->taps[i].file] : 0;
 	task_log->keep_from_ns = task_log->timed ? from_ns : UINT64_MAX;
 	pthread_mutex_unlock(&task_log->lock);
 }

@@ -46,16 +46,17 @@ int task_log_absorb(struct task_log *task_log);
 int task_log_hold(struct task_log *task_log);
 
 /*
- * For recordings that keep their records in memory, with one stream: records older than from_ns (times of records) may
+ * For recordings that keep their records in memory: records older than from_ns (times of records) may
  * be applied to the task table now; UINT64_MAX: all records.
  */
 void task_log_keep_from(struct task_log *task_log, uint64_t from_ns);
 
 /*
- * Sets what the next task_log_put() appends: the state at from_ns, followed by those later records that were within the
- * first `dropped_bytes` of the previous output, the one that the streams have switched away from.
+ * Sets what the next task_log_put() appends: the state at from_ns, followed by those later records that the previous
+ * output, the one that the streams have switched away from, got and has no more: of each stream, in the order of the
+ * data files, `dropped` tells how many of its first bytes these are; NULL: none.
  */
-void task_log_window(struct task_log *task_log, uint64_t from_ns, uint64_t dropped_bytes);
+void task_log_window(struct task_log *task_log, uint64_t from_ns, const uint64_t *dropped);
 
 /* To be called when the streams have ended: from then on the last output counts as the previous one, too. */
 void task_log_end(struct task_log *task_log);

@@ -478,7 +478,7 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 	if (err)
 		diag_set(reterr, err, "out of memory");
 	if (job->output.retained)
-		task_log_window(params->task_log, 0, 0); /* nothing is too old until it is written */
+		task_log_window(params->task_log, 0, NULL); /* nothing is too old until it is written */
 	finisher_add(&rotation->finisher, job);
 	if (!err && !params->options->tail_synthesize && !rotation->output->retained)
 		err = output_file_put_initial_state(rotation->output, params, &rotation->initial_bytes, reterr);
