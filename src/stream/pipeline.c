@@ -66,6 +66,7 @@ struct pipeline {
 	struct stage *stages;           /* in order; NULL: none */
 	struct pool_client client;
 	bool flushes;         /* some of them keep batches */
+	bool flushed;         /* after an error they were asked for all that they keep; or they end */
 	uint64_t complete_ns; /* complete_of(), of the batches of this turn; likewise */
 	bool commits; /* STAGE_COMMIT for them, behind the batches of this turn; of the thread whose turn it is */
 	uint64_t freed_bytes; /* that came in batches which they freed */
@@ -97,6 +98,8 @@ static void note_error(struct pipeline *pipeline, int err)
 		return;
 	pipeline->err = err;
 	pthread_cond_broadcast(&pipeline->pool->room);
+	if (pipeline->flushes && !pipeline->flushed) /* others may wait for the memory that its stages keep */
+		batch_pool_add_turn(pipeline->pool, &pipeline->client, true);
 }
 
 /* Each chunk fits into a block of the writer. An error stays in the writer. */
@@ -391,9 +394,10 @@ void stage_count_dropped(struct stage *stage, const char *reason, uint64_t nr_sa
 
 static int flush_stages(struct pipeline *pipeline, enum stage_flush why)
 {
+	bool all = why == STAGE_MEMORY || why == STAGE_END;
 	int first_err = 0;
 
-	for (struct stage *each = pipeline->stages; each && (!first_err || why == STAGE_END); each = each->next) {
+	for (struct stage *each = pipeline->stages; each && (!first_err || all); each = each->next) {
 		if (why == STAGE_END) /* not earlier: the stage before it has passed on all that it kept only now */
 			each->complete_ns = UINT64_MAX;
 		int err = each->ops->flush ? each->ops->flush(each, why) : 0;
@@ -470,7 +474,8 @@ static void begin_turn(struct pipeline *pipeline)
 static void end_turn(struct pipeline *pipeline)
 {
 	atomic_store(&pipeline->client.has_turn, false);
-	if (pipeline->in_turn || atomic_load(&pipeline->arrived) || atomic_load(&pipeline->commit_wanted))
+	if (pipeline->in_turn || atomic_load(&pipeline->arrived) || atomic_load(&pipeline->commit_wanted) ||
+	    (pipeline->err && pipeline->flushes && !pipeline->flushed))
 		batch_pool_add_turn(pipeline->pool, &pipeline->client, true);
 }
 
@@ -488,6 +493,15 @@ static void flush_turn(struct pipeline *pipeline)
 		err = flush_stages(pipeline, STAGE_MEMORY);
 	pthread_mutex_lock(&pool->lock);
 	note_error(pipeline, err);
+}
+
+/* After an error stages get no more batches, and keep none. The lock is held, and released during that. */
+static void flush_failed(struct pipeline *pipeline)
+{
+	pipeline->flushed = true;
+	pthread_mutex_unlock(&pipeline->pool->lock);
+	(void)!flush_stages(pipeline, STAGE_MEMORY); /* the first error counts */
+	pthread_mutex_lock(&pipeline->pool->lock);
 }
 
 /*
@@ -521,6 +535,8 @@ static void call_stages(struct pool_client *client, size_t most)
 	}
 	if (pipeline->flushes && !pipeline->err)
 		flush_turn(pipeline);
+	if (pipeline->flushes && pipeline->err && !pipeline->flushed)
+		flush_failed(pipeline);
 	if (pipeline->commit)
 		write_done(client);
 	end_turn(pipeline);
@@ -1009,6 +1025,7 @@ static void end_stages(struct pipeline *pipeline)
 		return;
 	pthread_mutex_lock(&pool->lock);
 	leave_those_with_stages(pipeline);
+	pipeline->flushed = true;
 	pthread_mutex_unlock(&pool->lock);
 	wait_for(&pipeline->producer, WRITER_ALL); /* another output may have asked them since then */
 	int err = flush_stages(pipeline, STAGE_END);

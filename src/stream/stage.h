@@ -55,7 +55,7 @@ enum stage_flush {
 	STAGE_ROUND, /* stage->complete_ns has grown: batches that can be resolved now should be passed on */
 	/* at least every 400 ms: batches that came before the last one must go, as SIGKILL would lose them */
 	STAGE_COMMIT,
-	STAGE_MEMORY, /* the pool runs short of memory: all batches must go, resolved or not */
+	STAGE_MEMORY, /* the pool runs short of memory, or the output failed: all batches must go, resolved or not */
 	STAGE_END,    /* the output ends, at a switch or at the end of the recording: all batches must go; last call */
 };
 
@@ -73,7 +73,7 @@ struct stage_ops {
 	 * Owns the batch, and passes it on or frees it also after an error. 0, or -errno, with which the output ends.
 	 */
 	int (*process)(struct stage *stage, struct batch *batch);
-	/* NULL: the stage never keeps a batch. 0 or -errno, as above. With STAGE_END also after an error. */
+	/* NULL: the stage never keeps a batch. 0 or -errno, as above. STAGE_MEMORY, STAGE_END: also after an error. */
 	int (*flush)(struct stage *stage, enum stage_flush why);
 	void (*free)(struct stage *stage); /* after the output was closed and finished */
 };

@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,11 +189,78 @@ static void test_short_of_memory(void **state)
 	check(6 * EXTENT_BYTES, 2);
 }
 
+enum { KEPT = 20 };
+static sem_t all_came;
+
+static int look_for_the_last(void *ctx, const uint8_t *record, const struct perf_event_header *header,
+			     uint64_t *ret_time_ns)
+{
+	const struct test_record *bytes = (const void *)record;
+
+	if (bytes->number == KEPT)
+		sem_post(&all_came);
+	return look_at(ctx, record, header, ret_time_ns);
+}
+
+static int fail_when_all_came(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	(void)writer, (void)spans, (void)nr_spans;
+	sem_wait(&all_came);
+	sem_post(&all_came);
+	return -ENOSPC;
+}
+
+/* The first batch meets an error, while the others wait for what is older. None of them stays. */
+static void test_nothing_is_kept_after_an_error(void **state)
+{
+	static const struct ordered_ops ops = {
+		.name = "test", .look_at = look_for_the_last, .take = take, .give_up = give_up, .end = end};
+	static const struct writer_ops full = {
+		.name = "full", .state_bytes = sizeof(struct writer), .queue = fail_when_all_came};
+	const struct batch_pool_params params = {.nr_pipelines = 1,
+						 .no_index = true,
+						 .nr_workers = 2,
+						 .extent_bytes = EXTENT_BYTES,
+						 .budget_bytes = 8 * KEPT * EXTENT_BYTES};
+	struct ordered_stages *stages;
+	struct writer *inner, *writer;
+	struct stage *made;
+	struct batch_pool *pool;
+
+	(void)state;
+	memset(&seen, 0, sizeof(seen));
+	sem_init(&all_came, 0, 0);
+	assert_int_equal(ordered_stages_new(&ops, NULL, &stages), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&full, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	assert_int_equal(ordered_stages_make(stages, &made), 0);
+	pipeline_add_stage(writer, made);
+	for (uint64_t number = 0; number <= KEPT; number++) {
+		const struct test_record record = {
+			.header = {.type = number ? PERF_RECORD_SAMPLE : TYPE_OTHER, .size = sizeof(record)},
+			.time_ns = number,
+			.number = number};
+		queue(writer, &record, sizeof(record));
+		assert_int_equal(writer_fix_position(writer), 0);
+	}
+	pipeline_run_stages(writer);
+	assert_int_equal(seen.nr_given_up, KEPT);
+	assert_int_equal(pool->nr_free, pool->nr_jobs);
+	assert_int_equal(writer_close(writer, NULL), -ENOSPC);
+	assert_int_equal(pool->nr_free, pool->nr_jobs);
+	made->ops->free(made);
+	batch_pool_free(pool);
+	ordered_stages_free(stages);
+	sem_destroy(&all_came);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_over_outputs),
 		cmocka_unit_test(test_short_of_memory),
+		cmocka_unit_test(test_nothing_is_kept_after_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1372,6 +1372,55 @@ static void test_who_keeps_little_is_not_asked_for_it(void **state)
 	batch_pool_free(pool);
 }
 
+static int has_no_space(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	(void)writer, (void)spans, (void)nr_spans;
+	return -ENOSPC;
+}
+
+/* Nothing comes to its stages any more, but others may need the memory. */
+static void test_stages_of_a_failed_output_keep_nothing(void **state)
+{
+	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
+	static const struct writer_ops full = {
+		.name = "full", .state_bytes = sizeof(struct writer), .queue = has_no_space};
+	struct keeping first = {.stage.ops = &ops, .last = &first.first};
+	struct keeping second = {.stage.ops = &ops, .last = &second.first};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+	const uint8_t long_bytes[BATCH_TAIL_BYTES + 8] = {0};
+
+	(void)state;
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.no_index = true,
+								    .nr_pipelines = 1,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = 64 * EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(writer_open(&full, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &first.stage);
+	pipeline_add_stage(writer, &second.stage);
+	for (unsigned i = 0; i < 3; i++) {
+		queue_all(writer, &span, 1);
+		assert_int_equal(writer_fix_position(writer), 0);
+	}
+	pipeline_run_stages(writer);
+	assert_int_equal(first.nr_kept, 3);
+	assert_int_equal(writer_put(writer, long_bytes, sizeof(long_bytes)), -ENOSPC);
+	pipeline_run_stages(writer);
+	assert_int_equal(first.flushes, 1U << STAGE_MEMORY);
+	assert_int_equal(second.nr, 3);
+	assert_int_equal(first.nr_kept + second.nr_kept, 0);
+	assert_int_equal(pool->nr_free, pool->nr_jobs);
+	assert_int_equal(writer_close(writer, NULL), -ENOSPC);
+	assert_int_equal(first.flushes, 1U << STAGE_MEMORY | 1U << STAGE_END);
+	batch_pool_free(pool);
+}
+
 /* Keeps all batches until the end, while another output takes the memory that is left. */
 struct ending {
 	struct keeping keeping;
@@ -2223,6 +2272,7 @@ int main(void)
 		cmocka_unit_test(test_who_keeps_something_is_asked_once),
 		cmocka_unit_test(test_who_keeps_little_is_not_asked_for_it),
 		cmocka_unit_test(test_who_lacks_memory_does_not_ask_a_stage_that_ends),
+		cmocka_unit_test(test_stages_of_a_failed_output_keep_nothing),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
 		cmocka_unit_test(test_error_behind_a_stage),
 		cmocka_unit_test(test_stage_pass_returns_the_error),

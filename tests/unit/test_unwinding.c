@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The stage that unwinds while recording: which chain a made sample gets, also where it could not be unwound. */
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -403,6 +404,49 @@ static void test_broken_samples_of_a_snapshot(void **state)
 	buf_fini(&snapshot);
 }
 
+static int has_no_space(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	(void)writer, (void)spans, (void)nr_spans;
+	return -ENOSPC;
+}
+
+/* Batches wait for a flush when the output fails: all of them go, not only the first. */
+static void test_nothing_is_kept_after_an_error(void **state)
+{
+	enum { KEPT = 20 };
+	static const struct writer_ops full = {
+		.name = "full", .state_bytes = sizeof(struct writer), .queue = has_no_space};
+	const struct batch_pool_params params = {.nr_pipelines = 1,
+						 .no_index = true,
+						 .extent_bytes = EXTENT_BYTES,
+						 .budget_bytes = 8 * KEPT * EXTENT_BYTES};
+	const uint8_t long_bytes[BATCH_TAIL_BYTES + 8] = {0};
+	struct fixture *f = *state;
+	struct stage_maker *maker = unwinding_maker(f->unwinding);
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	struct stage *stage;
+
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&full, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	assert_int_equal(maker->make(maker, NULL, &stage), 0);
+	pipeline_add_stage(writer, stage);
+	put_map(f, 1);
+	for (unsigned i = 0; i < KEPT; i++) {
+		assert_int_equal(writer_queue(writer, &(struct span){f->bytes, f->batch.len}, 1), 0);
+		assert_int_equal(writer_fix_position(writer), 0);
+	}
+	pipeline_run_stages(writer);
+	assert_int_equal(pool->nr_jobs - pool->nr_free, KEPT);
+	assert_int_equal(writer_put(writer, long_bytes, sizeof(long_bytes)), -ENOSPC);
+	pipeline_run_stages(writer);
+	assert_int_equal(pool->nr_free, pool->nr_jobs);
+	assert_int_equal(writer_close(writer, NULL), -ENOSPC);
+	stage->ops->free(stage);
+	batch_pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +457,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_memory_to_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_events_before_a_snapshot, set_up_overwritten, tear_down),
 		cmocka_unit_test_setup_teardown(test_broken_samples_of_a_snapshot, set_up_overwritten, tear_down),
+		cmocka_unit_test_setup_teardown(test_nothing_is_kept_after_an_error, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("unwinding", tests, NULL, NULL);

@@ -178,7 +178,7 @@ static int pass_with(struct stage *stage, struct batch *batch, struct buf *added
 	return err ? err : pass_err;
 }
 
-/* The batches in front that nothing waits for any more. The lock is held, and released for that. */
+/* Also after an error: the batches in front that nothing waits for. The lock is held, and released for that. */
 static int pass_on(struct ordered_stage *stage)
 {
 	struct ordered_stages *stages = stage->stages;
@@ -186,7 +186,7 @@ static int pass_on(struct ordered_stage *stage)
 	int err = 0;
 
 	/* What tells of a horizon that is still to come stays, without its batch. */
-	for (pending = stage->first; pending && !pending->nr_waiting && !err; pending = pending->next) {
+	for (pending = stage->first; pending && !pending->nr_waiting; pending = pending->next) {
 		struct batch *batch = take_ptr(pending->batch);
 		if (!batch)
 			continue;
@@ -197,8 +197,8 @@ static int pass_on(struct ordered_stage *stage)
 		compact(batch);
 		ordered_stages_unlock(stages);
 		int put_err = buf_status(&added);
-		err = pass_with(&stage->stage, batch, &added);
-		err = err ? err : put_err;
+		int pass_err = pass_with(&stage->stage, batch, &added);
+		err = err ? err : pass_err ? pass_err : put_err;
 		ordered_stages_lock(stages);
 		buf_put(&stages->added, added.data, added.len);
 	}

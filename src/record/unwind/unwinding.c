@@ -668,7 +668,7 @@ static int resolve(struct unwinding_stage *stage, enum stage_flush why)
 	return err;
 }
 
-/* The batches in front that nothing waits for any more. The lock is held, and released for that. */
+/* Also after an error: the batches in front that nothing waits for. The lock is held, and released for that. */
 static int pass_on(struct unwinding_stage *stage)
 {
 	struct unwinding *unwinding = stage->unwinding;
@@ -676,7 +676,7 @@ static int pass_on(struct unwinding_stage *stage)
 	int err = 0;
 
 	/* What tells of a horizon that is still to come stays, without its batch. */
-	for (pending = stage->first; pending && pending->is_done && !err; pending = pending->next) {
+	for (pending = stage->first; pending && pending->is_done; pending = pending->next) {
 		struct batch *batch = pending->batch;
 		pending->batch = NULL;
 		if (!batch)
@@ -684,8 +684,8 @@ static int pass_on(struct unwinding_stage *stage)
 		pthread_mutex_unlock(&unwinding->lock);
 		if (pending->nr_broken)
 			stage_count_dropped(&stage->stage, broken_reason, pending->nr_broken);
-		err = stage_pass(&stage->stage, batch);
-		err = pending->err ? pending->err : err;
+		int pass_err = stage_pass(&stage->stage, batch);
+		err = err ? err : pending->err ? pending->err : pass_err;
 		pthread_mutex_lock(&unwinding->lock);
 	}
 	while ((pending = stage->first) && pending->is_done && !pending->batch &&
