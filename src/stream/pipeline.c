@@ -533,7 +533,7 @@ static void call_stages(struct pool_client *client, size_t most)
 		if (pipeline->first && pipeline->first->done)
 			write_done(client);
 	}
-	if (pipeline->flushes && !pipeline->err)
+	if (pipeline->stages && pipeline->flushes && !pipeline->err)
 		flush_turn(pipeline);
 	if (pipeline->flushes && pipeline->err && !pipeline->flushed)
 		flush_failed(pipeline);

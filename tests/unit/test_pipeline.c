@@ -1154,6 +1154,39 @@ static int give_out(struct stage *stage, enum stage_flush why)
 	return err;
 }
 
+/* Stages that keep batches have ended when what stands behind the retained records is put. */
+static void test_little_is_put_behind_what_is_held(void **state)
+{
+	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
+	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	const struct retained_limits limits = {.duration_ns = UINT64_MAX / 2, .bytes = SIZE_MAX};
+	struct keeping keeping = {.stage.ops = &ops, .last = &keeping.first};
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint64_t stored;
+
+	(void)state;
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = 1, .extent_bytes = EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	assert_int_equal(pipeline_open_retained(pool, &limits, &writer), 0);
+	pipeline_add_stage(writer, &keeping.stage);
+	queue_all(writer, &span, 1);
+	pipeline_end_input(writer);
+	assert_int_equal(keeping.flushes, 1U << STAGE_END);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	pipeline_attach(writer, inner);
+	assert_int_equal(pipeline_write_retained(writer), 0);
+	assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
+	assert_int_equal(writer_close(writer, &stored), 0);
+	assert_int_equal(stored, span.len + sizeof(mark));
+	assert_int_equal(keeping.flushes, 1U << STAGE_END);
+	batch_pool_free(pool);
+}
+
 /* How many batches the stage could copy: there is no other batch for one while the workers are behind the drain. */
 static unsigned keep_and_check(const struct batch_pool_params *params)
 {
@@ -2287,6 +2320,7 @@ int main(void)
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),
 		cmocka_unit_test(test_what_was_dropped_of_each_producer),
+		cmocka_unit_test(test_little_is_put_behind_what_is_held),
 		cmocka_unit_test(test_a_requested_snapshot_does_not_age),
 		cmocka_unit_test(test_how_much_a_writer_is_given),
 		cmocka_unit_test(test_nothing_new_is_not_committed),
