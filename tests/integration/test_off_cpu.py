@@ -257,6 +257,15 @@ def test_killed_while_blocked(record, millrace, tmp_path):
     assert not any(wait.flags & (UNKNOWN | GOES_ON) for wait in longest)
 
 
+def test_no_wait_after_the_end_of_a_process(millrace, tmp_path):
+    path = tmp_path / 'perf.data'
+    done = millrace('record', '-a', '-e', 'dummy', '--off-cpu=0', '-o', path,
+                    '--', 'sh', '-c', 'for i in 1 2 3 4 5; do sh -c "echo \\$\\$"; done; sleep 0.3')
+    waits, tids = by_tid(waits_of(path)), [int(line) for line in done.out.split() if line.isdigit()]
+    assert len(tids) == 5 and all(waits[tid] for tid in tids)
+    assert not [wait for tid in tids for wait in waits[tid] if wait.flags & (GOES_ON | UNKNOWN) == GOES_ON]
+
+
 def test_lost_records_make_no_waits(millrace, programs, tmp_path):
     """Rings that are too small: nothing is invented. What is known and what is not are all of the time."""
     path = tmp_path / 'perf.data'

@@ -45,11 +45,16 @@ static struct waits *start(uint64_t min_ns, uint64_t start_ns)
 	return waits;
 }
 
-static void leave(struct waits *waits, uint64_t time_ns, uint32_t state, const char *left)
+static void leave_as(struct waits *waits, uint64_t time_ns, uint32_t state, uint32_t flags, const char *left)
 {
 	const struct waits_place place = {.time_ns = time_ns, .pid = TASK, .tid = TASK};
 
-	assert_int_equal(waits_leave(waits, &place, state, 0, (struct span){left, strlen(left)}), 0);
+	assert_int_equal(waits_leave(waits, &place, state, flags, (struct span){left, strlen(left)}), 0);
+}
+
+static void leave(struct waits *waits, uint64_t time_ns, uint32_t state, const char *left)
+{
+	leave_as(waits, time_ns, state, 0, left);
 }
 
 static void run(struct waits *waits, uint64_t time_ns)
@@ -222,12 +227,59 @@ static void test_all_forks_known(void **state)
 	waits_free(waits);
 }
 
+static void leave_without_sample(struct waits *waits, uint64_t time_ns, uint32_t flags)
+{
+	leave_as(waits, time_ns, 0, flags, "");
+}
+
+/* Its last switch has a sample, which tells that it has ended, and behind it a record of its own. */
+static void test_end_of_a_task(void **state)
+{
+	const struct waits_params params = {.states_known = true, .emit = see};
+	struct waits *waits = waits_new(&params);
+
+	(void)state;
+	nr_seen = 0;
+	assert_non_null(waits);
+	waits_start(waits, 0);
+	run(waits, 1000);
+	leave_without_sample(waits, 1500, OFF_CPU_NO_STATE); /* the sample was lost */
+	run(waits, 1600);
+	expect(0, 1600, 100, 0, OFF_CPU_NO_STATE | OFF_CPU_NO_WAKE_UP);
+	leave(waits, 2000, DEAD, "e");
+	leave_without_sample(waits, 2001, OFF_CPU_NO_STATE);
+	assert_int_equal(waits_stop(waits, 5000), 0);
+	assert_int_equal(nr_seen, 1);
+	waits_free(waits);
+}
+
+/* A sample without a state: the record behind it tells whether the task was preempted. */
+static void test_end_of_a_task_without_states(void **state)
+{
+	const struct waits_place exit = {.time_ns = 1500, .pid = TASK, .tid = TASK};
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	run(waits, 1000);
+	assert_int_equal(waits_exit(waits, &exit, true), 0);
+	leave_as(waits, 2000, 0, OFF_CPU_NO_STATE, "a");
+	leave_without_sample(waits, 2001, 0);
+	run(waits, 3000);
+	expect(0, 3000, 1000, 1000, 0);
+	leave_as(waits, 4000, 0, OFF_CPU_NO_STATE, "b");
+	leave_without_sample(waits, 4001, OFF_CPU_NO_STATE);
+	assert_int_equal(waits_stop(waits, 5000), 0);
+	assert_int_equal(nr_seen, 1);
+	waits_free(waits);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_states),        cmocka_unit_test(test_wake_up_on_the_way_out),
 		cmocka_unit_test(test_losses),        cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_start_and_end), cmocka_unit_test(test_all_forks_known),
+		cmocka_unit_test(test_end_of_a_task), cmocka_unit_test(test_end_of_a_task_without_states),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -390,6 +390,7 @@ static struct waits *make_waits(struct off_cpu_stages *stages)
 {
 	const struct waits_params params = {.min_ns = stages->params.min_ns,
 					    .forks_known = stages->params.in_snapshots,
+					    .states_known = stages->params.fields.state.bytes,
 					    .emit = emit,
 					    .ctx = stages};
 	return waits_new(&params);

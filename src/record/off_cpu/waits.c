@@ -221,17 +221,25 @@ static void set_off_from_start(struct task *task)
 	task->left.len = 0;
 }
 
+/* A sample without a state does not tell whether the task was preempted; the SWITCH record behind it does. */
+static bool is_known_to_wait(uint32_t state, uint32_t flags, struct span left)
+{
+	return flags & OFF_CPU_NO_STATE ? !left.len : state & ~(uint32_t)PREEMPTED;
+}
+
 int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t state, uint32_t flags, struct span left)
 {
 	int err = 0;
 
 	if (!is_task(place->tid))
 		return 0;
+	/* The sample of this switch told that the task has ended. */
+	if (waits->params.states_known && !left.len && !find(waits, place->tid))
+		return 0;
 	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
-	bool waits_now = flags & OFF_CPU_NO_STATE || state & ~(uint32_t)PREEMPTED;
-	if (state & DEAD || (task->exiting && waits_now)) {
+	if (state & DEAD || (task->exiting && is_known_to_wait(state, flags, left))) {
 		err = put_sum(waits, task, place->time_ns);
 		forget(waits, task);
 		return err;

@@ -20,6 +20,8 @@ struct waits;
 struct waits_params {
 	uint64_t min_ns;  /* shorter waits are added up for each task */
 	bool forks_known; /* a task without a waits_fork() existed before the start */
+	/* Of a switch the call of waits_leave() with `left` comes first, and tells the state of the task. */
+	bool states_known;
 	/* One wait, or the sum of several. `left`: as in waits_leave(); empty: there is none. */
 	int (*emit)(void *ctx, struct span left, const struct off_cpu_wait *wait, const struct off_cpu_end *end);
 	void *ctx;
