@@ -149,6 +149,19 @@ static void test_losses(void **state)
 	waits_free(waits);
 }
 
+/* Events that are on are switched on once more: nothing was stopped. */
+static void test_start_again(void **state)
+{
+	struct waits *waits = start(0, 1000);
+
+	(void)state;
+	leave(waits, 2000, SLEEPING, "a");
+	waits_start(waits, 3000);
+	run(waits, 4000);
+	expect(0, 4000, 2000, 0, OFF_CPU_NO_WAKE_UP);
+	waits_free(waits);
+}
+
 static void test_sums(void **state)
 {
 	struct waits *waits = start(1000, 0);
@@ -276,10 +289,15 @@ static void test_end_of_a_task_without_states(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states),        cmocka_unit_test(test_wake_up_on_the_way_out),
-		cmocka_unit_test(test_losses),        cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_start_and_end), cmocka_unit_test(test_all_forks_known),
-		cmocka_unit_test(test_end_of_a_task), cmocka_unit_test(test_end_of_a_task_without_states),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_wake_up_on_the_way_out),
+		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_start_and_end),
+		cmocka_unit_test(test_all_forks_known),
+		cmocka_unit_test(test_start_again),
+		cmocka_unit_test(test_end_of_a_task),
+		cmocka_unit_test(test_end_of_a_task_without_states),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -410,7 +410,7 @@ int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stage
 	stages->on = !params->starts_later;
 	off_cpu_put_blank(&event->attr, event->nr_ids ? event->ids[0] : 0, &stages->blank);
 	int err = ring_events_init(&stages->events, params->events, params->nr_events);
-	if (stages->waits && stages->on)
+	if (stages->waits && stages->on && !params->in_snapshots) /* each snapshot has its own start */
 		waits_start(stages->waits, 0);
 	if (!err)
 		err = stages->waits && !stages->blank.failed ? ordered_stages_new(&ops, stages, &stages->ordered)

@@ -74,6 +74,8 @@ void waits_free(struct waits *waits)
 
 void waits_start(struct waits *waits, uint64_t start_ns)
 {
+	if (waits->started)
+		return;
 	waits->started = true;
 	waits->start_ns = start_ns;
 }

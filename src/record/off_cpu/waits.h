@@ -39,7 +39,8 @@ void waits_free(struct waits *waits);                       /* NULL is fine */
 
 /*
  * From start_ns on all switches are given to the functions below. Before this call they only learn the states of
- * tasks, and emit nothing. Of a wait that began earlier only the time since start_ns counts.
+ * tasks, and emit nothing. Of a wait that began earlier only the time since start_ns counts. A second call before
+ * waits_stop() does nothing.
  */
 void waits_start(struct waits *waits, uint64_t start_ns);
 /*
