@@ -266,6 +266,17 @@ def test_no_wait_after_the_end_of_a_process(millrace, tmp_path):
     assert not [wait for tid in tids for wait in waits[tid] if wait.flags & (GOES_ON | UNKNOWN) == GOES_ON]
 
 
+@pytest.mark.skipif(os.sysconf('SC_NPROCESSORS_ONLN') < 2, reason='needs two CPUs')
+@pytest.mark.parametrize('who', [[], ['-p', str(os.getpid())]], ids=['all', 'process'])
+def test_needs_all_cpus(millrace, tmp_path, who):
+    online = pathlib.Path('/sys/devices/system/cpu/online').read_text().strip()
+    options = ['-e', 'dummy', '--off-cpu', '-o', tmp_path / 'perf.data', *who]
+    done = millrace('record', '-C', re.split('[-,]', online)[0], *options, '--', 'true', status=USAGE)
+    assert '--off-cpu needs the switches of all CPUs' in done.err and 'leave out -C' in done.err
+    assert not (tmp_path / 'perf.data').exists()
+    millrace('record', '-C', online, *options, '--', 'true')
+
+
 def test_lost_records_make_no_waits(millrace, programs, tmp_path):
     """Rings that are too small: nothing is invented. What is known and what is not are all of the time."""
     path = tmp_path / 'perf.data'

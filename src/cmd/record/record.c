@@ -222,6 +222,10 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		log_error("%s", diag.text);
 		return err == -EINVAL ? EXIT_USAGE : EXIT_ERROR;
 	}
+	if (options->sampling.off_cpu.on && cpuset_count(&target.other_cpus)) {
+		log_error("--off-cpu needs the switches of all CPUs, as tasks move between them: leave out -C");
+		return EXIT_USAGE;
+	}
 	drain_choose(options,
 		     (output_path_is_pipe(options->output) ? DRAIN_INTO_PIPE : 0) |
 			     (priority_is_realtime(options->realtime) ? 0 : DRAIN_IN_FAIR_SHARE),
