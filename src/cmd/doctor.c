@@ -338,13 +338,9 @@ static void look_at_limits(struct doctor *doctor)
 			   "%llu KiB; more: ulimit -l, or CAP_IPC_LOCK", (unsigned long long)locked.rlim_cur / 1024);
 }
 
-/* The number of the first process namespace: include/linux/proc_ns.h, PROC_PID_INIT_INO. */
-static const ino_t FIRST_PID_NAMESPACE = 0xEFFFFFFC;
-
 static void look_at_surroundings(struct doctor *doctor)
 {
 	AUTO_BUF struct buf lockdown = {0};
-	struct stat status;
 
 	if (access("/proc/self/ns/user", F_OK))
 		doctor_add(doctor, DOCTOR_NO, "/proc",
@@ -353,7 +349,7 @@ static void look_at_surroundings(struct doctor *doctor)
 		doctor_add(
 			doctor, DOCTOR_NOTE, "container",
 			"a user namespace: its rights do not count; more than own processes is recorded on the host");
-	else if (stat("/proc/self/ns/pid", &status) == 0 && status.st_ino != FIRST_PID_NAMESPACE)
+	else if (privileges_pids_are_namespaced())
 		doctor_add(doctor, DOCTOR_NOTE, "container",
 			   "a process namespace: processes outside of it have no number and no name here; record on "
 			   "the host to see them");

@@ -22,8 +22,9 @@
 
 #define BIT(capability) (UINT64_C(1) << (capability))
 
-/* The number of the first user namespace: include/linux/proc_ns.h, PROC_USER_INIT_INO. */
+/* The numbers of the first namespaces: include/linux/proc_ns.h, PROC_USER_INIT_INO, PROC_PID_INIT_INO. */
 #define FIRST_USER_NAMESPACE 0xEFFFFFFD
+#define FIRST_PID_NAMESPACE 0xEFFFFFFC
 
 static const uint64_t used_later = BIT(CAP_DAC_OVERRIDE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_FOWNER) |
 				   BIT(CAP_SYS_PTRACE) | BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYSLOG) |
@@ -70,6 +71,13 @@ bool privileges_are_namespaced(void)
 	struct stat status;
 
 	return stat("/proc/self/ns/user", &status) == 0 && status.st_ino != FIRST_USER_NAMESPACE;
+}
+
+bool privileges_pids_are_namespaced(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) == 0 && status.st_ino != FIRST_PID_NAMESPACE;
 }
 
 const char *privileges_advice(void)

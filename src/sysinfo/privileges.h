@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * privileges: which capabilities this process has, and which of them a recorder gives up when its events are open.
- * Capabilities belong to a thread, and threads that it starts later inherit them: capabilities(7).
+ * privileges: which capabilities this process has, and which of them a recorder gives up when its events are open;
+ * which namespaces it is in. Capabilities belong to a thread, and threads that it starts later inherit them:
+ * capabilities(7).
  */
 #pragma once
 
@@ -18,6 +19,12 @@ bool privileges_have_perfmon(void);
  * first one. false: also when it is not known.
  */
 bool privileges_are_namespaced(void);
+
+/*
+ * Whether this process is in a process namespace other than the first one. Then the numbers of tasks in payloads of
+ * tracepoints are not those that it knows. false: also when it is not known.
+ */
+bool privileges_pids_are_namespaced(void);
 
 /*
  * How the user can get a capability that is missing: static text for messages, to be printed in brackets after its

@@ -277,6 +277,22 @@ def test_needs_all_cpus(millrace, tmp_path, who):
     millrace('record', '-C', online, *options, '--', 'true')
 
 
+@pytest.mark.parametrize('of_all', [[], ['-a']], ids=['command', 'all'])
+def test_in_a_process_namespace(run, program, programs, tmp_path, of_all):
+    """The numbers of tasks in payloads of tracepoints are others: nothing is made of them."""
+    path = tmp_path / 'perf.data'
+    within = ['unshare', '-p', '-f', '--mount-proc', program, 'record', '-e', 'dummy']
+    done = run([*within, '--off-cpu', *MONOTONIC, '-o', path, *of_all, '--', programs / 'waits', 'pipe', 2, 300])
+    assert done.err.count('in a process namespace it is not known who woke a task') == 1
+    waits = by_tid(waits_of(path))
+    for thread in threads_of(done.out):
+        check_times(thread, waits[thread.tid])
+        assert not any(wait.waker[1] or wait.flags & INTERRUPT for wait in waits[thread.tid] if not wait.flags & SUM)
+        assert any(wait.state == SLEEPING for wait in waits[thread.tid])
+    done = run([*within, '--off-cpu', '--off-cpu-wakers', '-o', path, '--', 'true'], status=None)
+    assert done.status and '--off-cpu-wakers: in a process namespace' in done.err
+
+
 def test_lost_records_make_no_waits(millrace, programs, tmp_path):
     """Rings that are too small: nothing is invented. What is known and what is not are all of the time."""
     path = tmp_path / 'perf.data'

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "event/names/names.h"
 #include "event/parse/parse.h"
+#include "sysinfo/privileges.h"
 
 static const char wake_ups[] = "sched:sched_waking";
 
@@ -67,23 +68,46 @@ static int name_event(struct event *event, enum event_off_cpu what, const char *
 	return event->name ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
+/* Payloads of tracepoints have the numbers of the first process namespace, all else those of ours. */
+static int use_no_numbers(struct event *event, const struct off_cpu_setup *setup, struct diag *reterr)
+{
+	if (setup->wakers)
+		return diag_set(reterr, -EACCES,
+				"--off-cpu-wakers: in a process namespace it is not known who woke a task: record on "
+				"the host");
+	event->off_cpu_fields.previous = event->off_cpu_fields.next = (struct tracepoint_field){0};
+	log_note("--off-cpu: without wake-ups: in a process namespace it is not known who woke a task; record on the "
+		 "host for that");
+	return 0;
+}
+
+static int add_software_switches(struct event_list *list, const struct off_cpu_setup *setup, struct diag *reterr)
+{
+	int err = event_list_parse(list, "context-switches", reterr);
+
+	if (err)
+		return err;
+	if (setup->wakers)
+		return diag_set(reterr, -EACCES,
+				"--off-cpu-wakers needs the tracepoint sched:sched_waking: run as root");
+	struct event *event = &list->events[list->nr - 1];
+	if (!can_sample(&event->attr, 0, true)) {
+		event->attr.exclude_kernel = 1;
+		log_note("--off-cpu: only times, without call chains and task states: context switches may not be "
+			 "sampled here; sysctl kernel.perf_event_paranoid=1, or run as root");
+	}
+	return 0;
+}
+
 int off_cpu_add_switches(struct event_list *list, const struct off_cpu_setup *setup, struct diag *reterr)
 {
-	if (add_tracepoint_switches(list)) {
-		int err = event_list_parse(list, "context-switches", reterr);
-		if (err)
-			return err;
-		if (setup->wakers)
-			return diag_set(reterr, -EACCES,
-					"--off-cpu-wakers needs the tracepoint sched:sched_waking: run as root");
-		struct event *event = &list->events[list->nr - 1];
-		if (!can_sample(&event->attr, 0, true)) {
-			event->attr.exclude_kernel = 1;
-			log_note("--off-cpu: only times, without call chains and task states: context switches may not "
-				 "be sampled here; sysctl kernel.perf_event_paranoid=1, or run as root");
-		}
-	}
-	return name_event(&list->events[list->nr - 1], EVENT_SWITCHES, "offcpu-time", reterr);
+	int err = 0;
+
+	if (add_tracepoint_switches(list))
+		err = add_software_switches(list, setup, reterr);
+	else if (privileges_pids_are_namespaced())
+		err = use_no_numbers(&list->events[list->nr - 1], setup, reterr);
+	return err ? err : name_event(&list->events[list->nr - 1], EVENT_SWITCHES, "offcpu-time", reterr);
 }
 
 int off_cpu_add_wake_ups(struct event_list *list, struct diag *reterr)
@@ -95,7 +119,7 @@ int off_cpu_add_wake_ups(struct event_list *list, struct diag *reterr)
 	while (switches->off_cpu != EVENT_SWITCHES)
 		switches++;
 	bool overwrite = switches->attr.write_backward;
-	if (!switches->tracepoint_system || !tracefs ||
+	if (!switches->tracepoint_system || !tracefs || privileges_pids_are_namespaced() ||
 	    tracepoint_field(tracefs, "sched/sched_waking", "pid", &fields.woken))
 		return 0;
 	int err = event_list_parse(list, wake_ups, reterr);

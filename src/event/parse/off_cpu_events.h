@@ -6,6 +6,8 @@
  * when a task of a command or of -p runs again, and for switches that the tracepoint misses after a CPU was idle (seen
  * with Linux 6.18).
  *
+ * As root of a process namespace: sched_switch, of which only the state of the task is used, and PERF_RECORD_SWITCH.
+ *
  * Otherwise: the software event context-switches, whose samples have the call chain, and PERF_RECORD_SWITCH, which
  * also tells whether a task was preempted. All samples of context-switches are taken in the kernel: where that may not
  * be sampled (kernel.perf_event_paranoid=2) there are none, and no call chains.
@@ -28,7 +30,10 @@ struct off_cpu_setup {
 
 /* Adds the event for switches, after the events of the user. */
 int off_cpu_add_switches(struct event_list *list, const struct off_cpu_setup *setup, struct diag *reterr);
-/* Adds the event for wake-ups, after all others; nothing where there is no tracepoint for them. */
+/*
+ * Adds the event for wake-ups, after all others; nothing where there is no tracepoint for them, or where it has numbers
+ * of another process namespace.
+ */
 int off_cpu_add_wake_ups(struct event_list *list, struct diag *reterr);
 
 enum event_callgraph off_cpu_callgraph(const struct event *event, const struct off_cpu_setup *setup);
