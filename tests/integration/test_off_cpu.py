@@ -293,6 +293,18 @@ def test_in_a_process_namespace(run, program, programs, tmp_path, of_all):
     assert done.status and '--off-cpu-wakers: in a process namespace' in done.err
 
 
+def test_end_is_before_the_events_are_disabled(recorder, spawn, programs, tmp_path):
+    """From then on no record would tell that a task ran."""
+    path, time_path = tmp_path / 'perf.data', tmp_path / 'time'
+    process = spawn(['sleep', '60'])
+    env = {**os.environ, 'LD_PRELOAD': str(programs / 'disable_time.so'), 'DISABLE_TIME': str(time_path)}
+    recording = recorder(['-e', 'dummy', '--off-cpu', *MONOTONIC, '-o', path, '-p', process.pid], env=env)
+    recording.send_signal(signal.SIGINT)
+    recording.wait()
+    (wait,) = waits_of(path)
+    assert wait.flags & GOES_ON and wait.end_ns <= int(time_path.read_text())
+
+
 def test_lost_records_make_no_waits(millrace, programs, tmp_path):
     """Rings that are too small: nothing is invented. What is known and what is not are all of the time."""
     path = tmp_path / 'perf.data'

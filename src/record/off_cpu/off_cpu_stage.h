@@ -66,9 +66,9 @@ struct off_cpu_window {
 int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window, struct buf *records);
 
 /*
- * Says that the events of context switches were disabled at `end_ns` and will not be enabled again; only records that
- * are drained already still come, into outputs that are open. `nr_lost`: how many records the kernel dropped in the
- * whole recording. NULL is fine.
+ * Says that the events of context switches were disabled after `end_ns` and will not be enabled again: up to then all
+ * switches are known. Only records that are drained already still come, into outputs that are open. `nr_lost`: how many
+ * records the kernel dropped in the whole recording. NULL is fine.
  */
 void off_cpu_stop(struct off_cpu_stages *stages, uint64_t end_ns, uint64_t nr_lost);
 

@@ -1164,8 +1164,8 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		steering_stop(&rec->steering);
 	}
 	note_moment(rec);
-	eventset_disable(&rec->set);
 	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book) : 0;
+	eventset_disable(&rec->set);
 	end_status_start(&rec->end_status, rec->pool);
 	batch_pool_disable_pressure(rec->pool);
 	housekeeping_stop(&rec->housekeeping);
