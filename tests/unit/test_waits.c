@@ -183,6 +183,70 @@ static void test_sums(void **state)
 	waits_free(waits);
 }
 
+/* Adds two times of 100 ns to a sum. */
+static void wait_shortly(struct waits *waits, uint64_t time_ns)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		leave(waits, time_ns + i * 200, 0, "a");
+		run(waits, time_ns + i * 200 + 100);
+	}
+}
+
+/* No sum is lost or late where a task ends, or another one has its number. */
+static void test_sums_of_tasks_that_end(void **state)
+{
+	const struct waits_place place = {.time_ns = 5000, .pid = TASK, .tid = TASK, .cpu = 3};
+	struct waits *waits = start(1000, 0);
+
+	(void)state;
+	wait_shortly(waits, 1000);
+	assert_int_equal(waits_fork(waits, &place), 0);
+	expect(0, 5000, 200, 200, OFF_CPU_SUM);
+	run(waits, 6500);
+	expect(1, 6500, 1500, 1500, OFF_CPU_STARTING);
+	wait_shortly(waits, 7000);
+	assert_int_equal(waits_exit(waits, &place, true), 0);
+	expect(2, 5000, 200, 200, OFF_CPU_SUM);
+	assert_int_equal(nr_seen, 3);
+	waits_free(waits);
+}
+
+static void leave_reaped(struct waits *waits, uint32_t cpu, uint32_t state)
+{
+	const struct waits_place place = {.time_ns = 2000, .pid = UINT32_MAX, .tid = UINT32_MAX, .cpu = cpu};
+	uint32_t flags = state ? 0 : OFF_CPU_NO_STATE;
+
+	assert_int_equal(waits_leave(waits, &place, state, flags, (struct span){"a", 1}), 0);
+}
+
+/* Threads have no number any more when they leave the CPU for ever: nothing is kept of them. */
+static void test_end_of_a_thread(void **state)
+{
+	const struct waits_place exit = {.time_ns = 1500, .pid = TASK, .tid = TASK};
+	const struct waits_place idle = {.time_ns = 1600, .cpu = 3};
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	run(waits, 1000);
+	leave_reaped(waits, 3, 0); /* of another one: this one does not end */
+	leave_reaped(waits, 4, DEAD);
+	assert_true(waits_has(waits, TASK));
+	assert_int_equal(waits_exit(waits, &exit, true), 0);
+	leave_reaped(waits, 4, 0);
+	assert_true(waits_has(waits, TASK));
+	leave_reaped(waits, 3, 0);
+	assert_false(waits_has(waits, TASK));
+	run(waits, 3000);
+	leave_reaped(waits, 3, DEAD);
+	assert_false(waits_has(waits, TASK));
+	run(waits, 4000);
+	assert_int_equal(waits_run(waits, &idle), 0);
+	leave_reaped(waits, 3, DEAD); /* of one that ran behind it */
+	assert_true(waits_has(waits, TASK));
+	assert_int_equal(nr_seen, 0);
+	waits_free(waits);
+}
+
 static void test_start_and_end(void **state)
 {
 	struct waits *waits = start(0, 1000);
@@ -293,6 +357,8 @@ int main(void)
 		cmocka_unit_test(test_wake_up_on_the_way_out),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sums_of_tasks_that_end),
+		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),
 		cmocka_unit_test(test_all_forks_known),
 		cmocka_unit_test(test_start_again),

@@ -41,6 +41,7 @@ struct task {
 struct waits {
 	struct waits_params params;
 	struct hash_table tasks; /* by tid */
+	struct buf last;         /* uint32_t, by CPU: the task that ran there last; 0: none did */
 	bool started;
 	uint64_t start_ns, gap_to_ns;
 };
@@ -69,6 +70,7 @@ void waits_free(struct waits *waits)
 		if (waits->tasks.slots[i].item)
 			task_free(waits->tasks.slots[i].item);
 	hash_table_fini(&waits->tasks);
+	buf_fini(&waits->last);
 	free(waits);
 }
 
@@ -223,6 +225,46 @@ static void set_off_from_start(struct task *task)
 	task->left.len = 0;
 }
 
+/* The task has ended, or its number is that of another one now. */
+static int end_task(struct waits *waits, struct task *task, uint64_t time_ns)
+{
+	int err = put_sum(waits, task, time_ns);
+
+	forget(waits, task);
+	return err;
+}
+
+static int note_last(struct waits *waits, const struct waits_place *place)
+{
+	enum { MOST_CPUS = 1 << 16 };
+	const size_t bytes = (place->cpu + 1) * sizeof(uint32_t);
+
+	if (place->cpu >= MOST_CPUS)
+		return 0;
+	if (bytes > waits->last.len && !buf_extend(&waits->last, bytes - waits->last.len))
+		return -ENOMEM;
+	((uint32_t *)waits->last.data)[place->cpu] = place->tid;
+	return 0;
+}
+
+/* NULL: none, or it went on elsewhere. */
+static struct task *find_last(const struct waits *waits, uint32_t cpu)
+{
+	const uint32_t *tids = (const uint32_t *)waits->last.data;
+	struct task *task = cpu < waits->last.len / sizeof(*tids) ? find(waits, tids[cpu]) : NULL;
+
+	return task && task->cpu == cpu ? task : NULL;
+}
+
+/* A task leaves the CPU for ever, and has no number any more. */
+static int leave_reaped(struct waits *waits, const struct waits_place *place, uint32_t state)
+{
+	struct task *task = find_last(waits, place->cpu);
+	bool ended = task && (task->exiting || (state & DEAD && task->where == ON));
+
+	return ended ? end_task(waits, task, place->time_ns) : 0;
+}
+
 /* A sample without a state does not tell whether the task was preempted; the SWITCH record behind it does. */
 static bool is_known_to_wait(uint32_t state, uint32_t flags, struct span left)
 {
@@ -233,6 +275,8 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 {
 	int err = 0;
 
+	if (place->tid == UINT32_MAX)
+		return leave_reaped(waits, place, state);
 	if (!is_task(place->tid))
 		return 0;
 	/* The sample of this switch told that the task has ended. */
@@ -241,11 +285,8 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
-	if (state & DEAD || (task->exiting && is_known_to_wait(state, flags, left))) {
-		err = put_sum(waits, task, place->time_ns);
-		forget(waits, task);
-		return err;
-	}
+	if (state & DEAD || (task->exiting && is_known_to_wait(state, flags, left)))
+		return end_task(waits, task, place->time_ns);
 	if (task->where == OFF && !left.len && task->left.len) { /* its SWITCH record, behind the sample of it */
 		if (task->flags & OFF_CPU_NO_STATE)
 			task->flags = flags;
@@ -268,10 +309,10 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 
 int waits_run(struct waits *waits, const struct waits_place *place)
 {
-	int err = 0;
+	int err = note_last(waits, place);
 
-	if (!is_task(place->tid))
-		return 0;
+	if (err || !is_task(place->tid))
+		return err;
 	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
@@ -311,8 +352,9 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 
 	if (!is_task(place->tid))
 		return 0;
-	if (task) /* its number is used again */
-		forget(waits, task);
+	int err = task ? end_task(waits, task, place->time_ns) : 0; /* its number is used again */
+	if (err)
+		return err;
 	task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
@@ -326,15 +368,12 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves)
 {
 	struct task *task = find(waits, place->tid);
-	int err = 0;
 
-	if (task)
-		task->exiting = true;
-	if (task && task->where == ON && !leaves) {
-		err = put_sum(waits, task, place->time_ns);
-		forget(waits, task);
-	}
-	return err;
+	if (!task)
+		return 0;
+	task->exiting = true;
+	return task->where == ON && !leaves ? end_task(waits, task, place->time_ns)
+					    : put_sum(waits, task, place->time_ns);
 }
 
 void waits_gap(struct waits *waits, uint64_t to_ns)

@@ -27,7 +27,10 @@ struct waits_params {
 	void *ctx;
 };
 
-/* A task on a CPU at a time. Of no interest: 0, which runs when no other does, and UINT32_MAX, which has ended. */
+/*
+ * A task on a CPU at a time. Of no interest: 0, which runs when no other does. UINT32_MAX: one that was reaped; when it
+ * leaves a CPU it is the one that ran there last.
+ */
 struct waits_place {
 	uint64_t time_ns;
 	uint32_t pid, tid; /* pid UINT32_MAX: not known */
