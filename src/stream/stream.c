@@ -276,8 +276,10 @@ int stream_drain(struct stream *stream)
 		return (int)moved;
 	if (!stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)
 		mark_round(stream);
+	/* Stages are told how far this came, also where there was nothing. */
+	int err = writer_commit(stream->writer, true);
 	/* Outputs are finished one after the other: nothing of this one waits for that in memory. */
-	return writer_fix_position(stream->writer);
+	return err ? err : writer_fix_position(stream->writer);
 }
 
 struct writer *stream_exchange(struct stream *stream, struct writer *next)

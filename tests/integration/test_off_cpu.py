@@ -17,6 +17,7 @@ from collections import defaultdict
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import wait_until  # noqa: E402
 from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, SOFTWARE, STARTING,  # noqa: E402
                      SUM, UNKNOWN, Switches, between, by_tid, waits_of)
 from perfdata import SAMPLE, PerfData  # noqa: E402
@@ -303,6 +304,32 @@ def test_end_is_before_the_events_are_disabled(recorder, spawn, programs, tmp_pa
     recording.wait()
     (wait,) = waits_of(path)
     assert wait.flags & GOES_ON and wait.end_ns <= int(time_path.read_text())
+
+
+@pytest.mark.parametrize('options', [[], ['--threads'], ['--threads', '--single-file']],
+                         ids=['file', 'directory', 'single-file'])
+def test_switch_of_the_output(recorder, millrace, spawn, programs, tmp_path, options):
+    """What was before the request is in the former output, and what goes on from one to the next is known."""
+    path, plain = tmp_path / 'perf.data', tmp_path / 'plain'
+    process = spawn([programs / 'waits', 'futex', '2', '60000'], stdout=-3)
+    wait_until(lambda: len(os.listdir(f'/proc/{process.pid}/task')) == 3, 'the threads')
+    recording = recorder(['-e', 'dummy', '--off-cpu=0', *MONOTONIC, '--switch-output', *options, '-o', path,
+                          '-p', process.pid])
+    requests = []
+    for nr in (1, 2, 3):
+        time.sleep(0.2)
+        requests.append(time.monotonic_ns())
+        recording.send_signal(signal.SIGUSR2)
+        wait_until(lambda: len(list(tmp_path.glob('perf.data.*[0-9]'))) == nr, 'an output')
+    recording.send_signal(signal.SIGINT)
+    recording.wait()
+    waits = []
+    for output in sorted(tmp_path.glob('perf.data.*')):
+        millrace('merge', '-f', '-o', plain, output)
+        waits.append(waits_of(plain))
+    assert len(waits) == 4 and all(waits) and not any(wait.flags & UNKNOWN for of in waits for wait in of)
+    for requested_ns, later in zip(requests, waits[1:]):
+        assert all(wait.end_ns >= requested_ns for wait in later)
 
 
 def test_lost_records_make_no_waits(millrace, programs, tmp_path):

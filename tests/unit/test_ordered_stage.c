@@ -21,7 +21,7 @@
 #include "stream/stage.h"
 #include "stream/writer.h"
 
-enum { OUTPUTS = 2, STEPS = 300, PER_STEP = 40, EXTENT_BYTES = 4096, TYPE_OTHER = 77 };
+enum { OUTPUTS = 2, STEPS = 300, PER_STEP = 40, PER_PASS = 5, EXTENT_BYTES = 4096, TYPE_OTHER = 77 };
 
 struct test_record {
 	struct perf_event_header header;
@@ -125,44 +125,63 @@ static void feed(struct writer *writers_of[OUTPUTS], uint64_t *number)
 	}
 }
 
+static const struct ordered_ops test_ops = {
+	.name = "test", .look_at = look_at, .take = take, .give_up = give_up, .end = end};
+
+struct output {
+	struct writer *writer;
+	struct stage *stage;
+	FILE *file;
+};
+
+static void open_output(struct batch_pool *pool, struct ordered_stages *stages, size_t index, struct output *ret)
+{
+	struct writer *inner;
+
+	ret->file = tmpfile();
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(ret->file)}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &ret->writer), 0);
+	assert_int_equal(ordered_stages_make(stages, index, &ret->stage), 0);
+	pipeline_add_stage(ret->writer, ret->stage);
+}
+
+/* Returns the bytes that were stored. */
+static uint64_t close_output(struct output *output)
+{
+	struct writer_end ended;
+
+	assert_int_equal(writer_end(output->writer, &ended), 0);
+	output->stage->ops->free(output->stage);
+	fclose(output->file);
+	return ended.stored;
+}
+
 static void check(size_t budget_bytes, size_t nr_workers)
 {
-	static const struct ordered_ops ops = {
-		.name = "test", .look_at = look_at, .take = take, .give_up = give_up, .end = end};
 	const struct batch_pool_params params = {.nr_pipelines = OUTPUTS,
 						 .no_index = true,
 						 .nr_workers = nr_workers,
 						 .extent_bytes = EXTENT_BYTES,
 						 .budget_bytes = budget_bytes};
-	struct writer *inner, *writers_of[OUTPUTS];
+	struct writer *writers_of[OUTPUTS];
+	struct output outputs[OUTPUTS];
 	struct ordered_stages *stages;
-	struct stage *made[OUTPUTS];
-	FILE *files[OUTPUTS];
 	struct batch_pool *pool;
 	uint64_t number = 0, stored = 0;
 
 	memset(&seen, 0, sizeof(seen));
-	assert_int_equal(ordered_stages_new(&ops, NULL, &stages), 0);
+	assert_int_equal(ordered_stages_new(&test_ops, NULL, &stages), 0);
 	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	for (unsigned o = 0; o < OUTPUTS; o++) {
-		files[o] = tmpfile();
-		assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(files[o])}, &inner),
-				 0);
-		assert_int_equal(pipeline_open(pool, inner, &writers_of[o]), 0);
-		assert_int_equal(ordered_stages_make(stages, &made[o]), 0);
-		pipeline_add_stage(writers_of[o], made[o]);
+		open_output(pool, stages, o, &outputs[o]);
+		writers_of[o] = outputs[o].writer;
 	}
 	feed(writers_of, &number);
 	ordered_stages_last_outputs(stages);
 	for (unsigned o = 0; o < OUTPUTS; o++)
 		pipeline_run_stages(writers_of[o]);
-	for (unsigned o = 0; o < OUTPUTS; o++) {
-		struct writer_end ended;
-		assert_int_equal(writer_end(writers_of[o], &ended), 0);
-		stored += ended.stored;
-		made[o]->ops->free(made[o]);
-		fclose(files[o]);
-	}
+	for (unsigned o = 0; o < OUTPUTS; o++)
+		stored += close_output(&outputs[o]);
 	assert_int_equal(pool->nr_free, pool->nr_jobs);
 	batch_pool_free(pool);
 	ordered_stages_free(stages);
@@ -234,7 +253,7 @@ static void test_nothing_is_kept_after_an_error(void **state)
 	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	assert_int_equal(writer_open(&full, &(struct writer_params){.fd = -1}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
-	assert_int_equal(ordered_stages_make(stages, &made), 0);
+	assert_int_equal(ordered_stages_make(stages, 0, &made), 0);
 	pipeline_add_stage(writer, made);
 	for (uint64_t number = 0; number <= KEPT; number++) {
 		const struct test_record record = {
@@ -255,12 +274,66 @@ static void test_nothing_is_kept_after_an_error(void **state)
 	sem_destroy(&all_came);
 }
 
+/* One pass over the rings: records that follow each other from time_ns on. */
+static void feed_pass(struct writer *writer, uint64_t time_ns, bool commit)
+{
+	struct test_record records[PER_PASS];
+	uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < PER_PASS; i++)
+		records[i] = (struct test_record){.header = {.type = PERF_RECORD_SAMPLE, .size = sizeof(records[i])},
+						  .time_ns = time_ns + i,
+						  .number = i};
+	queue(writer, records, sizeof(records));
+	writer->complete_ns = began_ns;
+	if (commit)
+		assert_int_equal(writer_commit(writer, true), 0);
+}
+
+/*
+ * The output is switched: in the last pass for the former output one ring was visited last, of which it has records
+ * that are newer than some of the others', which are in the next output. All that was there before that pass is not
+ * left to the next one.
+ */
+static void test_next_output_has_older_records(void **state)
+{
+	const struct batch_pool_params params = {.nr_pipelines = 2,
+						 .no_index = true,
+						 .nr_workers = 1,
+						 .extent_bytes = EXTENT_BYTES,
+						 .budget_bytes = 64 * EXTENT_BYTES};
+	struct output former, next;
+	struct ordered_stages *stages;
+	struct batch_pool *pool;
+
+	(void)state;
+	memset(&seen, 0, sizeof(seen));
+	assert_int_equal(ordered_stages_new(&test_ops, NULL, &stages), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	open_output(pool, stages, 0, &former);
+	feed_pass(former.writer, 1000, true);
+	open_output(pool, stages, 0, &next);
+	feed_pass(former.writer, 3000, false);
+	close_output(&former);
+	assert_int_equal(seen.nr_taken, PER_PASS);
+	assert_int_equal(seen.nr_given_up, PER_PASS);
+	feed_pass(next.writer, 2000, true);
+	feed_pass(next.writer, 4000, true);
+	ordered_stages_last_outputs(stages);
+	close_output(&next);
+	assert_int_equal(seen.nr_taken, 4 * PER_PASS);
+	assert_true(seen.last_end);
+	batch_pool_free(pool);
+	ordered_stages_free(stages);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_over_outputs),
 		cmocka_unit_test(test_short_of_memory),
 		cmocka_unit_test(test_nothing_is_kept_after_an_error),
+		cmocka_unit_test(test_next_output_has_older_records),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

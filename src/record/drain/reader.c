@@ -213,26 +213,66 @@ static void exchange_writers(struct reader *reader, struct writer **next)
 		next[i] = stream_exchange(reader->streams[i], next[i]);
 		reader->reported_bytes += reader->streams[i]->writer->stored;
 	}
+	reader->passed = false;
 	atomic_store(&reader->next, NULL);
 	/* Pairs with the load of the thread that takes the former writers. */
 	if (atomic_fetch_sub(&control->nr_switching, 1) == 1)
 		signal_eventfd(control->switch_fd);
 }
 
-/* All streams or none: false when one failed. */
+static void wake_others(const struct reader *reader)
+{
+	const struct reader_control *control = reader->control;
+
+	for (size_t i = 0; i < control->nr_readers; i++)
+		if (&control->readers[i] != reader)
+			reader_wake(&control->readers[i]);
+}
+
+/* True: no stream has failed. */
+static bool note_failure(struct reader *reader, struct stream *stream, int err)
+{
+	if (err)
+		reader->failed = stream;
+	reader->err = err;
+	return !err;
+}
+
+/* False when a stream failed. */
+static bool pass_before_switch(struct reader *reader)
+{
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		int64_t moved = stream_pump(reader->streams[i], STREAM_COMMIT);
+		if (!note_failure(reader, reader->streams[i], moved < 0 ? (int)moved : 0))
+			return false;
+	}
+	reader->passed = true;
+	if (atomic_fetch_sub(&reader->control->nr_to_pass, 1) == 1)
+		wake_others(reader);
+	return true;
+}
+
+static bool drain_for_switch(struct reader *reader)
+{
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		if (!note_failure(reader, reader->streams[i], stream_drain(reader->streams[i])))
+			return false;
+	return true;
+}
+
+/* Step by step, when it is requested. All streams or none: false when one failed. */
 static bool switch_writers(struct reader *reader)
 {
 	struct writer **next = atomic_load(&reader->next);
 	uint64_t count;
 
 	(void)!read(reader->wake_fd, &count, sizeof(count));
-	for (size_t i = 0; next && i < reader->nr_streams; i++) {
-		reader->err = stream_drain(reader->streams[i]);
-		if (reader->err) {
-			reader->failed = reader->streams[i];
-			return false;
-		}
-	}
+	if (next && !reader->passed && !pass_before_switch(reader))
+		return false;
+	if (atomic_load(&reader->control->nr_to_pass)) /* the last of the others wakes this one */
+		return true;
+	if (next && !drain_for_switch(reader))
+		return false;
 	if (next) {
 		report_stored(reader);
 		reader->at_switch = work_so_far(reader);
@@ -243,6 +283,7 @@ static bool switch_writers(struct reader *reader)
 
 void reader_control_switch(struct reader_control *control, size_t nr_readers)
 {
+	atomic_store(&control->nr_to_pass, nr_readers);
 	atomic_store(&control->nr_switching, nr_readers);
 }
 
@@ -261,16 +302,12 @@ void reader_switch_late(struct reader *reader)
 }
 
 /* A round of an output that others have, too, is due: those who have little to do make their pass now. */
-static void wake_others(const struct reader *reader)
+static void wake_for_round(const struct reader *reader)
 {
-	const struct reader_control *control = reader->control;
 	struct producers *producers = reader->nr_streams ? reader->streams[0]->writer->producers : NULL;
 
-	if (!producers || !producers_wake_due(producers))
-		return;
-	for (size_t i = 0; i < control->nr_readers; i++)
-		if (&control->readers[i] != reader)
-			reader_wake(&control->readers[i]);
+	if (producers && producers_wake_due(producers))
+		wake_others(reader);
 }
 
 /* Rings do not wake a thread that does not poll them: this poll is for stop, wake-ups and hang-ups. */
@@ -363,7 +400,7 @@ static void drain_until_stopped(struct reader *reader)
 		}
 		if (!reader->err) {
 			report_stored(reader);
-			wake_others(reader);
+			wake_for_round(reader);
 		}
 		if (!reader->err && !stop) {
 			report_near_full(reader);

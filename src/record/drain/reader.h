@@ -31,6 +31,7 @@ struct reader_control {
 	/* eventfd(2), non-blocking: written when `stored` has reached `mark`, and when all readers have switched */
 	int switch_fd;
 	atomic_size_t nr_switching; /* readers that were requested to switch their writers and have not done so yet */
+	atomic_size_t nr_to_pass;   /* of those the ones that have not made the pass before their last */
 	_Atomic uint64_t stored;    /* bytes in the outputs so far, of all readers, with all writers */
 	_Atomic uint64_t mark;      /* write switch_fd when `stored` reaches this; UINT64_MAX: do not, or it was done */
 	struct notifier *notifier;  /* borrowed; notified when nr_near_full has grown; NULL: not wanted */
@@ -93,6 +94,7 @@ struct reader {
 	_Atomic(struct writer **) next;
 
 	/* The reader's own. */
+	bool passed;             /* for the switch that is requested: control->nr_to_pass */
 	int wake_fd;             /* eventfd(2) */
 	uint64_t reported_bytes; /* bytes of the present writers that are counted in control->stored */
 	struct polls polls;
@@ -134,6 +136,9 @@ void reader_join(struct reader readers[], size_t nr);
  * Requests a switch: call reader_control_switch() first, then reader_switch() for every reader. Between two passes each
  * reader drains its rings into the present writers, and then continues with the writers in `next`, one for each of its
  * streams. When control->nr_switching is 0, `next` holds the former writers.
+ *
+ * Stages that need the order of time leave to the next output what came in the last passes, as that may be newer than
+ * what other rings have yet. So those passes are short: before them each reader has made another one.
  */
 void reader_control_switch(struct reader_control *control, size_t nr_readers);
 void reader_switch(struct reader *reader, struct writer **next);

@@ -329,12 +329,11 @@ static const struct ordered_ops ops = {
 
 static int make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
 {
-	(void)output;
 	if (((struct off_cpu_stages *)maker)->params.in_snapshots) {
 		*ret = NULL;
 		return 0;
 	}
-	return ordered_stages_make(((struct off_cpu_stages *)maker)->ordered, ret);
+	return ordered_stages_make(((struct off_cpu_stages *)maker)->ordered, output->index, ret);
 }
 
 /* Which tasks there were. */

@@ -27,7 +27,9 @@ struct ordered_stage {
 	struct stage stage;
 	struct ordered_stages *stages;
 	struct ordered_stage *next;
-	uint64_t complete_ns; /* the stage's, for the threads of others */
+	size_t index; /* of its output: from one to the next that has the same the records are of the same rings */
+	uint64_t complete_ns; /* the stage's, for the threads of others; 0: it has not begun */
+	uint64_t handed_ns;   /* until it has begun: the ones before it had all records up to then */
 	struct ordered_batch *first, *last;
 	bool ended;
 };
@@ -102,14 +104,20 @@ static int take_until(struct ordered_stages *stages, uint64_t time_ns)
 	return err;
 }
 
+/* Up to when all records of its rings have come. CLOCK_MONOTONIC. */
+static uint64_t complete_until(const struct ordered_stage *stage)
+{
+	return stage->complete_ns ? stage->complete_ns : stage->handed_ns;
+}
+
 /* Up to when all records of all outputs have come: those of batches that had been read by then are among them. */
 static void find_horizon(struct ordered_stages *stages)
 {
 	uint64_t complete_ns = UINT64_MAX;
 
 	for (struct ordered_stage *each = stages->first; each; each = each->next)
-		if (!each->ended && each->complete_ns < complete_ns)
-			complete_ns = each->complete_ns;
+		if (!each->ended && complete_until(each) < complete_ns)
+			complete_ns = complete_until(each);
 	for (struct ordered_stage *each = stages->first; each; each = each->next)
 		for (struct ordered_batch *pending = each->first; pending && pending->read_ns <= complete_ns;
 		     pending = pending->next)
@@ -330,26 +338,30 @@ static int give_up_waiting(struct ordered_stage *stage)
 	return err;
 }
 
-/*
- * Of the others; those that have ended have none, and those that follow have not begun. Where none follows, one that
- * has got nothing yet gets all that the stage before it holds.
- */
-static bool others_hold_none(const struct ordered_stage *stage)
+static bool all_ended_but(const struct ordered_stages *stages, const struct ordered_stage *excepted)
 {
-	const bool none_follows = stage->stages->last_outputs;
-
-	for (const struct ordered_stage *each = stage->stages->first; each; each = each->next)
-		if (each != stage && !each->ended && (none_follows || each->first || each->complete_ns))
+	for (const struct ordered_stage *each = stages->first; each; each = each->next)
+		if (each != excepted && !each->ended)
 			return false;
 	return true;
 }
 
-static bool all_ended(const struct ordered_stages *stages)
+/* To those that were made later: what follows the last pass over the rings of a stage that ends, they get. */
+static void hand_over(const struct ordered_stage *stage)
 {
-	for (const struct ordered_stage *each = stages->first; each; each = each->next)
-		if (!each->ended)
-			return false;
-	return true;
+	for (struct ordered_stage *each = stage->stages->first; each != stage; each = each->next)
+		if (each->index == stage->index)
+			each->handed_ns = complete_until(stage);
+}
+
+/* Its rings are those of another stage now, which tells as long as it has not ended. */
+static bool follows_another(const struct ordered_stage *stage)
+{
+	const struct ordered_stage *each = stage->stages->first;
+
+	while (each && (each->ended || each->index != stage->index))
+		each = each->next;
+	return each;
 }
 
 /* What is left to add, behind the last batch. The lock is held, and released. */
@@ -375,8 +387,9 @@ static int end_output(struct ordered_stage *stage)
 	struct ordered_record place = {.stages = stages};
 
 	stage->ended = true;
-	int err =
-		stages->ops->end ? stages->ops->end(stages->ctx, &place, stages->last_outputs && all_ended(stages)) : 0;
+	int err = stages->ops->end
+			  ? stages->ops->end(stages->ctx, &place, stages->last_outputs && all_ended_but(stages, NULL))
+			  : 0;
 	int pass_err = pass_rest(stage);
 	return err ? err : pass_err;
 }
@@ -387,10 +400,12 @@ static int flush(struct stage *base, enum stage_flush why)
 	struct ordered_stages *stages = stage->stages;
 
 	ordered_stages_lock(stages);
-	/* The rest of others may be with the stages before them: only of the last one all has come. */
-	bool last = why == STAGE_END && others_hold_none(stage);
+	/* Others may get older records yet, also one that has not begun: only of the last one all has come. */
+	bool last = why == STAGE_END && all_ended_but(stages, stage);
 	if (last)
 		stages->horizon_ns = UINT64_MAX;
+	if (why == STAGE_END)
+		hand_over(stage);
 	int err = take_complete(stage);
 	if (last)
 		stages->horizon_ns = 0;
@@ -428,7 +443,7 @@ static void stage_free(struct stage *base)
 	free(stage);
 }
 
-int ordered_stages_make(struct ordered_stages *stages, struct stage **ret)
+int ordered_stages_make(struct ordered_stages *stages, size_t index, struct stage **ret)
 {
 	struct ordered_stage *stage = calloc(1, sizeof(*stage));
 
@@ -436,7 +451,9 @@ int ordered_stages_make(struct ordered_stages *stages, struct stage **ret)
 		return -ENOMEM;
 	stage->stage.ops = &stages->stage_ops;
 	stage->stages = stages;
+	stage->index = index;
 	ordered_stages_lock(stages);
+	stage->handed_ns = follows_another(stage) ? UINT64_MAX : 0;
 	stage->next = stages->first;
 	stages->first = stage;
 	ordered_stages_unlock(stages);
