@@ -38,8 +38,8 @@ static uint64_t time_of_comm(const struct ring *ring)
 
 /*
  * The clock of records of events like `attr`. There is no call that tells it, and the control page of a ring has it not
- * on every machine: the kernel is made to write a record of this thread, whose time is it. So not while events are
- * enabled: they would count that, too. 0: not known.
+ * on every machine: the kernel is made to write a record of this thread, whose time is it. Events that are
+ * enabled count what this thread does for that, too. 0: not known.
  */
 static uint64_t perf_clock_now(const struct perf_event_attr *attr)
 {
