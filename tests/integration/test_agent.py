@@ -546,6 +546,22 @@ def test_a_file_that_cannot_be_recovered_now_is_kept(agent, cut, millrace, tmp_p
     assert left in [reported(millrace, path) for path in out.iterdir()]
 
 
+def test_a_piece_on_a_bad_disk(agent, millrace, programs, fuse_fs, tmp_path):
+    """A part of it cannot be read: the agent goes on, and it is set aside."""
+    record = agent.state / 'record'
+    record.mkdir(parents=True)
+    millrace('record', '-qa', '--clockid=mono', '--freq=997', '--event=cpu-clock', '-o', tmp_path / 'data', '--',
+             programs / 'spin', '-m', '300')
+    half = (tmp_path / 'data').stat().st_size // 2
+    directory = fuse_fs(tmp_path / 'data', half, half + 8192, program='unreadable_fs.py')
+    (record / 'perf.data.1').symlink_to(directory / 'file')
+    agent(f'--files={tmp_path}/out', '--format=folded').until(
+        lambda found: found['refused']['pieces'] == 1 and found['delivered']['pieces'] >= 1, 'the next piece')
+    found = agent.stop()
+    assert found['refused']['samples'] == 0 and found['recorded']['pieces'] == found['delivered']['pieces'] + 1
+    assert f'its samples cannot be counted: signal {int(signal.SIGBUS)}' in agent.err
+
+
 def test_a_file_without_a_record_is_set_aside(agent, tmp_path):
     record = agent.state / 'record'
     record.mkdir(parents=True)

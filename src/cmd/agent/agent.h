@@ -68,7 +68,10 @@ struct delivery {
 /* Runs in the child: the exit status. */
 int delivery_run(void *delivery);
 
-/* How many samples a finished file has, and how many were lost. 0, or -errno and why. */
+/*
+ * How many samples a finished file has, and how many were lost. 0; -EAGAIN: no process can be started for that now;
+ * -EIO: it cannot be read to its end. With the reason.
+ */
 int delivery_count(const char *path, uint64_t *ret_samples, uint64_t *ret_lost, struct diag *reterr);
 
 /* ---- recovery.c: what recorders left that were killed. */

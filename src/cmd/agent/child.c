@@ -80,6 +80,19 @@ void child_message(struct child *child, char message[CHILD_MESSAGE_BYTES])
 	snprintf(message, CHILD_MESSAGE_BYTES, "%.*s", CHILD_MESSAGE_BYTES - 1, line);
 }
 
+int child_run(int (*run)(void *ctx), void *ctx, int *ret_status, char message[CHILD_MESSAGE_BYTES], struct diag *reterr)
+{
+	struct child child = {0};
+	int err = child_start(&child, run, ctx, reterr);
+
+	if (err)
+		return err;
+	while (waitpid(child.pid, ret_status, 0) < 0 && errno == EINTR)
+		;
+	child_message(&child, message);
+	return 0;
+}
+
 void child_signal(const struct child *child, int signal_number)
 {
 	if (child->pid)

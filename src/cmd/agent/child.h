@@ -29,5 +29,12 @@ enum { CHILD_MESSAGE_BYTES = 512 };
 /* The last line of its standard error, without the name of the program; "": none. Closes message_fd. */
 void child_message(struct child *child, char message[CHILD_MESSAGE_BYTES]);
 
+/*
+ * Starts one and waits for its end: *ret_status and the message are those of child_reap() and child_message(). 0, or
+ * -errno and why: it could not be started.
+ */
+int child_run(int (*run)(void *ctx), void *ctx, int *ret_status, char message[CHILD_MESSAGE_BYTES],
+	      struct diag *reterr);
+
 /* Sends a signal, if it runs. */
 void child_signal(const struct child *child, int signal_number);

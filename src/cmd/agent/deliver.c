@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cmd/agent/agent.h"
+#include "cmd/agent/child.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/input/sandbox.h"
 #include "read/session.h"
@@ -86,18 +89,50 @@ int delivery_run(void *ctx)
 	return err != 0;
 }
 
-int delivery_count(const char *path, uint64_t *ret_samples, uint64_t *ret_lost, struct diag *reterr)
+/* Shared with the process that counts. */
+struct counting {
+	const char *path;
+	uint64_t samples, lost;
+};
+
+static int run_count(void *ctx)
 {
+	struct counting *counting = ctx;
 	struct session *session;
 	struct loss_data data = {0};
-	int err = session_open(path, SESSION_FORCE | SESSION_FILE_ORDER, &session, reterr);
+	struct diag diag = {0};
+	int err = session_open(counting->path, SESSION_FORCE | SESSION_FILE_ORDER, &session, &diag);
 
+	if (!err) {
+		err = loss_data_read(session, &data, &diag);
+		counting->samples = data.captured;
+		counting->lost = data.lost;
+		loss_data_fini(&data);
+		session_close(session);
+	}
 	if (err)
-		return err;
-	err = loss_data_read(session, &data, reterr);
-	*ret_samples = data.captured;
-	*ret_lost = data.lost;
-	loss_data_fini(&data);
-	session_close(session);
-	return err;
+		log_error("%s", diag.text);
+	return err != 0;
+}
+
+/* The file is mapped: where its disk fails, a SIGBUS ends the process that reads it. */
+int delivery_count(const char *path, uint64_t *ret_samples, uint64_t *ret_lost, struct diag *reterr)
+{
+	struct counting *counting =
+		mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char message[CHILD_MESSAGE_BYTES];
+	int status;
+
+	if (counting == MAP_FAILED)
+		return diag_set(reterr, -EAGAIN, "out of memory");
+	counting->path = path;
+	int err = child_run(run_count, counting, &status, message, reterr);
+	*ret_samples = counting->samples;
+	*ret_lost = counting->lost;
+	munmap(counting, sizeof(*counting));
+	if (err)
+		return -EAGAIN;
+	if (WIFSIGNALED(status))
+		return diag_set(reterr, -EIO, "%s: its samples cannot be counted: signal %d", path, WTERMSIG(status));
+	return WEXITSTATUS(status) ? diag_set(reterr, -EIO, "%s", message) : 0;
 }

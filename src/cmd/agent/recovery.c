@@ -79,17 +79,13 @@ static int run_recover(void *ctx)
 /* The exit status of run_recover() in a child, and its message. */
 static int recover_in_child(char *path, char message[CHILD_MESSAGE_BYTES])
 {
-	struct child child = {0};
 	struct diag diag = {0};
 	int status;
 
-	if (child_start(&child, run_recover, path, &diag)) {
+	if (child_run(run_recover, path, &status, message, &diag)) {
 		snprintf(message, CHILD_MESSAGE_BYTES, "%s", diag.text);
 		return EXIT_FAILED;
 	}
-	while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR)
-		;
-	child_message(&child, message);
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
 	snprintf(message, CHILD_MESSAGE_BYTES, "%s: its recovery was ended by signal %d", path, WTERMSIG(status));

@@ -245,13 +245,18 @@ static void reap_recorder(struct agent *agent, struct recorder *recorder)
 
 /* ---- finished files */
 
-/* A piece that cannot be read counts as one of no samples: that is told. */
+/* A piece that cannot be read counts as one of no samples: that is told. One that cannot be counted now stays. */
 static void take_piece(struct agent *agent, const char *path)
 {
 	struct piece piece = {0};
 	struct diag diag = {0};
 
-	if (delivery_count(path, &piece.samples, &piece.lost, &diag))
+	int err = delivery_count(path, &piece.samples, &piece.lost, &diag);
+	if (err == -EAGAIN) {
+		log_verbose("%s", diag.text);
+		return;
+	}
+	if (err)
 		log_error("%s", diag.text);
 	if (piece.lost)
 		log_note("lost %" PRIu64 " of %" PRIu64 " samples", piece.lost, piece.lost + piece.samples);
