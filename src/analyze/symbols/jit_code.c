@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -19,6 +20,7 @@ enum {
 	DUMP_MAX_BYTES = 1 << 30,
 	MAX_ENTRIES = 1 << 24,
 	FRAMES_MAX_BYTES = 1 << 20, /* of one function */
+	MOST_STEPS = 1000,          /* of one search */
 	ARCH_TIMESTAMPS = 1,        /* flag: of a counter of the CPU */
 	/* V8 adds the bytes of an ELF header to the addresses of its lines, for perf inject to take them off. */
 	ELF_HEADER_BYTES = 0x40,
@@ -39,11 +41,12 @@ struct record_header {
 struct jit_line {
 	uint64_t offset; /* in the code, of its first byte */
 	uint32_t line;
+	uint32_t order;   /* in the dump */
 	const char *path; /* in the pool */
 };
 
 struct jit_lines {
-	struct jit_line *at; /* in the pool */
+	struct jit_line *at; /* in the pool; by offset, then as they came */
 	size_t nr;
 };
 
@@ -57,7 +60,9 @@ struct jit_about {
 struct jit_entry {
 	struct symbol symbol; /* first: symbols that are found are entries */
 	int64_t from_ns, to_ns;
-	uint64_t max_end; /* of all entries up to this one, by start */
+	/* Of the entries in the part of the list that a search halves at this one. */
+	uint64_t max_end;
+	int64_t min_from_ns, max_to_ns;
 	struct jit_about about;
 	uint64_t order;
 	uint64_t index; /* its number in the dump */
@@ -126,7 +131,7 @@ static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, 
 	const char *copy = pool_text(&code->pool, shown, strlen(shown));
 	struct jit_entry *entry = copy ? add_entry(code, start, bytes, time_ns, copy) : NULL;
 	if (!entry)
-		return -ENOMEM;
+		return code->nr == MAX_ENTRIES ? -EFBIG : -ENOMEM;
 	entry->about = *about;
 	return note_place(code, index, entry);
 }
@@ -143,7 +148,7 @@ static int read_move(struct jit_code *code, struct cursor *at, int64_t time_ns)
 		return 0;
 	struct jit_entry *entry = add_entry(code, start, bytes, time_ns, from->symbol.name);
 	if (!entry)
-		return -ENOMEM;
+		return code->nr == MAX_ENTRIES ? -EFBIG : -ENOMEM;
 	from->to_ns = time_ns;
 	entry->about = from->about;
 	return note_place(code, index, entry);
@@ -155,6 +160,30 @@ static const char *take_text(struct cursor *at)
 	const char *end = at->bad ? NULL : memchr(at->at, '\0', cursor_left(at));
 
 	return end ? cursor_take(at, (uint64_t)(end - (const char *)at->at) + 1) : NULL;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct jit_line *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* How many of them begin before the offset. */
+static size_t lines_before(const struct jit_lines *lines, uint64_t offset)
+{
+	size_t low = 0, high = lines->nr;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (lines->at[middle].offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* The lines of the code that the dump loads next. */
@@ -180,8 +209,10 @@ static int read_lines(struct jit_code *code, struct cursor *at, struct jit_lines
 			path = pool_text(&code->pool, name, strlen(name));
 		if (!path)
 			return -ENOMEM;
-		lines[i] = (struct jit_line){address - start, line, path};
+		lines[i] = (struct jit_line){address - start, line, (uint32_t)i, path};
 	}
+	if (nr)
+		qsort(lines, nr, sizeof(*lines), by_offset);
 	*ret = (struct jit_lines){lines, nr};
 	return 0;
 }
@@ -211,7 +242,7 @@ static int read_records(struct jit_code *code, struct cursor *at)
 	struct jit_about about = {0};
 	int err = 0;
 
-	while (err != -ENOMEM) { /* what is broken is left out */
+	while (err != -ENOMEM && err != -EFBIG) { /* what is broken is left out */
 		struct record_header header;
 		struct cursor body;
 		cursor_copy(at, &header, sizeof(header));
@@ -248,42 +279,179 @@ static int by_start(const void *a, const void *b)
 
 static void note_shift(struct jit_code *code)
 {
-	for (size_t i = 0; i < code->nr; i++) {
+	for (size_t i = 0; i < code->nr && !code->shift; i++) {
 		const struct jit_entry *entry = code->entries[i];
+		const struct jit_lines *lines = &entry->about.lines;
 		uint64_t bytes = entry->symbol.end - entry->symbol.start;
-		for (size_t k = 0; k < entry->about.lines.nr; k++)
-			if (entry->about.lines.at[k].offset >= bytes &&
-			    entry->about.lines.at[k].offset - bytes < ELF_HEADER_BYTES)
-				code->shift = ELF_HEADER_BYTES;
+		size_t behind = lines_before(lines, bytes);
+		if (behind < lines->nr && lines->at[behind].offset - bytes < ELF_HEADER_BYTES)
+			code->shift = ELF_HEADER_BYTES;
 	}
 }
 
-static void prepare(struct jit_code *code)
+/* How many begin before the address. */
+static size_t entries_before(const struct jit_code *code, uint64_t address)
 {
-	uint64_t max_end = 0;
+	size_t low = 0, high = code->nr;
 
-	note_shift(code);
-	if (code->nr)
-		qsort(code->entries, code->nr, sizeof(*code->entries), by_start);
-	for (size_t i = 0; i < code->nr; i++) {
-		if (code->entries[i]->symbol.end > max_end)
-			max_end = code->entries[i]->symbol.end;
-		code->entries[i]->max_end = max_end;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (code->entries[middle]->symbol.start < address)
+			low = middle + 1;
+		else
+			high = middle;
 	}
+	return low;
+}
+
+/*
+ * For each entry the earliest time of those that were noted, from the latest to the earliest: a tree of ranges of
+ * entries, whose root is node 1 and whose leaves are the entries. Two pieces of code overlap if and only if an entry
+ * begins in both of them.
+ */
+struct first_times {
+	struct {
+		int64_t first_ns; /* of any entry of the node */
+		int64_t all_ns;   /* noted for all of them at once */
+	} * nodes;                /* heap */
+	size_t nr_leaves;         /* a power of two */
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t first_time(const struct first_times *times, size_t from, size_t to)
+{
+	int64_t first_ns = INT64_MAX;
+	size_t left = from + times->nr_leaves, right = to + times->nr_leaves;
+
+	for (size_t a = left, b = right - 1; a; a /= 2, b /= 2)
+		first_ns = least(first_ns, least(times->nodes[a].all_ns, times->nodes[b].all_ns));
+	for (; left < right; left /= 2, right /= 2) {
+		if (left % 2)
+			first_ns = least(first_ns, times->nodes[left++].first_ns);
+		if (right % 2)
+			first_ns = least(first_ns, times->nodes[--right].first_ns);
+	}
+	return first_ns;
+}
+
+/* No earlier time was noted before. */
+static void note_time(struct first_times *times, size_t from, size_t to, int64_t time_ns)
+{
+	size_t left = from + times->nr_leaves, right = to + times->nr_leaves;
+
+	for (size_t a = left, b = right - 1; a; a /= 2, b /= 2)
+		times->nodes[a].first_ns = times->nodes[b].first_ns = time_ns;
+	for (; left < right; left /= 2, right /= 2) {
+		if (left % 2) {
+			times->nodes[left].first_ns = times->nodes[left].all_ns = time_ns;
+			left++;
+		}
+		if (right % 2) {
+			right--;
+			times->nodes[right].first_ns = times->nodes[right].all_ns = time_ns;
+		}
+	}
+}
+
+static int latest_first(const void *a, const void *b)
+{
+	const struct jit_entry *x = *(struct jit_entry *const *)a, *y = *(struct jit_entry *const *)b;
+
+	if (x->from_ns != y->from_ns)
+		return x->from_ns < y->from_ns ? 1 : -1;
+	return x->order < y->order ? 1 : x->order > y->order ? -1 : 0;
+}
+
+/* Code is gone when other code comes to one of its bytes. 0 or -ENOMEM. */
+static int end_overwritten(struct jit_code *code)
+{
+	struct first_times times = {.nr_leaves = 1};
+
+	while (times.nr_leaves < code->nr)
+		times.nr_leaves *= 2;
+	AUTO_FREE struct jit_entry **by_time = malloc(code->nr * sizeof(*by_time));
+	times.nodes = malloc(2 * times.nr_leaves * sizeof(*times.nodes));
+	if (!by_time || !times.nodes) {
+		free(times.nodes);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < 2 * times.nr_leaves; i++)
+		times.nodes[i].first_ns = times.nodes[i].all_ns = INT64_MAX;
+	memcpy(by_time, code->entries, code->nr * sizeof(*by_time));
+	qsort(by_time, code->nr, sizeof(*by_time), latest_first);
+	for (size_t i = 0; i < code->nr; i++) {
+		struct jit_entry *entry = by_time[i];
+		size_t from = entries_before(code, entry->symbol.start), to = entries_before(code, entry->symbol.end);
+		entry->to_ns = least(entry->to_ns, first_time(&times, from, to));
+		note_time(&times, from, to, entry->from_ns);
+	}
+	free(times.nodes);
+	return 0;
+}
+
+/* Returns the entry at which a search halves this part of the list; NULL: the part is empty. */
+static const struct jit_entry *sum_up(struct jit_code *code, size_t low, size_t high)
+{
+	if (low >= high)
+		return NULL;
+	size_t middle = low + (high - low) / 2;
+	struct jit_entry *entry = code->entries[middle];
+	const struct jit_entry *const parts[] = {sum_up(code, low, middle), sum_up(code, middle + 1, high)};
+	entry->max_end = entry->symbol.end;
+	entry->min_from_ns = entry->from_ns;
+	entry->max_to_ns = entry->to_ns;
+	for (size_t i = 0; i < 2; i++) {
+		if (!parts[i])
+			continue;
+		if (parts[i]->max_end > entry->max_end)
+			entry->max_end = parts[i]->max_end;
+		if (parts[i]->max_to_ns > entry->max_to_ns)
+			entry->max_to_ns = parts[i]->max_to_ns;
+		entry->min_from_ns = least(entry->min_from_ns, parts[i]->min_from_ns);
+	}
+	return entry;
+}
+
+static int prepare(struct jit_code *code)
+{
+	note_shift(code);
+	if (!code->nr)
+		return 0;
+	qsort(code->entries, code->nr, sizeof(*code->entries), by_start);
+	int err = code->timed ? end_overwritten(code) : 0;
+	sum_up(code, 0, code->nr);
+	return err;
+}
+
+/* Not all of a large file is read that is no dump. 0 or -errno. */
+static int read_header(int fd, struct dump_header *ret)
+{
+	struct stat status;
+	int err = fd_read(fd, ret, sizeof(*ret));
+
+	if (err == -ENODATA ||
+	    (!err && (ret->magic != DUMP_MAGIC || ret->version < 1 || ret->total_size < sizeof(*ret))))
+		return -EBADMSG;
+	if (!err && fstat(fd, &status) == 0 && status.st_size > DUMP_MAX_BYTES)
+		return -EFBIG;
+	return err;
 }
 
 int jit_code_read(int fd, struct jit_code **ret)
 {
 	AUTO_BUF struct buf bytes = {0};
 	struct dump_header header;
-	int err = fd_slurp_rest(fd, DUMP_MAX_BYTES, &bytes);
+	int err = read_header(fd, &header);
 
+	if (!err)
+		err = fd_slurp_rest(fd, DUMP_MAX_BYTES, &bytes);
 	if (err)
 		return err;
 	struct cursor at = cursor_over(buf_span(&bytes));
-	cursor_copy(&at, &header, sizeof(header));
-	if (at.bad || header.magic != DUMP_MAGIC || header.version < 1 || header.total_size < sizeof(header))
-		return -EBADMSG;
 	cursor_take(&at, header.total_size - sizeof(header));
 	struct jit_code *code = calloc(1, sizeof(*code));
 	if (!code)
@@ -291,11 +459,12 @@ int jit_code_read(int fd, struct jit_code **ret)
 	code->timed = !(header.flags & ARCH_TIMESTAMPS);
 	err = read_records(code, &at);
 	hash_table_fini(&code->now);
-	if (err == -ENOMEM) {
+	if (err != -ENOMEM && err != -EFBIG)
+		err = prepare(code);
+	if (err) {
 		jit_code_free(code);
 		return err;
 	}
-	prepare(code);
 	*ret = code;
 	return 0;
 }
@@ -309,83 +478,74 @@ void jit_code_free(struct jit_code *code)
 	free(code);
 }
 
-/* The first entry that begins behind the address. */
-static size_t entries_behind(const struct jit_code *code, uint64_t address)
-{
-	size_t low = 0, high = code->nr;
+struct search {
+	uint64_t address;
+	int64_t time_ns; /* JIT_ANY_TIME: by all that was ever there: one name, or none */
+	unsigned steps;
+	const struct jit_entry *found; /* NULL: none, or not known */
+};
 
+static bool is_there(const struct jit_entry *entry, const struct search *search)
+{
+	return search->address >= entry->symbol.start && search->address < entry->symbol.end &&
+	       (search->time_ns == JIT_ANY_TIME ||
+		(search->time_ns >= entry->from_ns && search->time_ns < entry->to_ns));
+}
+
+/* Whether one of the entries of which this one knows the limits can be there. */
+static bool may_be_there(const struct jit_entry *entry, const struct search *search)
+{
+	return search->address < entry->max_end &&
+	       (search->time_ns == JIT_ANY_TIME ||
+		(search->time_ns >= entry->min_from_ns && search->time_ns < entry->max_to_ns));
+}
+
+/* At one time there is at most one. true: the result is known. */
+static bool note_found(struct search *search, const struct jit_entry *entry)
+{
+	bool other = search->found && strcmp(search->found->symbol.name, entry->symbol.name) != 0;
+
+	if (other)
+		search->found = NULL;
+	else if (!search->found)
+		search->found = entry;
+	return other || search->time_ns != JIT_ANY_TIME;
+}
+
+/* true: the result is known. A made-up dump may have very many entries at each address. */
+static bool search_part(const struct jit_code *code, size_t low, size_t high, struct search *search)
+{
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (code->entries[middle]->symbol.start <= address)
-			low = middle + 1;
-		else
-			high = middle;
+		const struct jit_entry *entry = code->entries[middle];
+		if (search->steps++ == MOST_STEPS) {
+			search->found = NULL;
+			return true;
+		}
+		if (!may_be_there(entry, search))
+			return false;
+		if (search_part(code, low, middle, search) || (is_there(entry, search) && note_found(search, entry)))
+			return true;
+		if (entry->symbol.start > search->address)
+			return false;
+		low = middle + 1;
 	}
-	return low;
-}
-
-/* Any that has one of the bytes of `of` since a time after `since_ns`: *ret_ns, the first. */
-static void find_next(const struct jit_code *code, const struct jit_entry *of, int64_t *ret_ns)
-{
-	for (size_t i = entries_behind(code, of->symbol.end - 1); i-- > 0;) {
-		const struct jit_entry *entry = code->entries[i];
-		if (entry->max_end <= of->symbol.start)
-			break;
-		if (entry != of && entry->symbol.end > of->symbol.start && entry->symbol.end > entry->symbol.start &&
-		    (entry->from_ns > of->from_ns || (entry->from_ns == of->from_ns && entry->order > of->order)) &&
-		    entry->from_ns < *ret_ns)
-			*ret_ns = entry->from_ns;
-	}
-}
-
-/* By all that was ever there: one name, or none. */
-static const struct symbol *find_any_time(const struct jit_code *code, uint64_t address)
-{
-	const struct symbol *found = NULL;
-
-	for (size_t i = entries_behind(code, address); i-- > 0;) {
-		const struct jit_entry *entry = code->entries[i];
-		if (entry->max_end <= address)
-			break;
-		if (entry->symbol.end <= address)
-			continue;
-		if (found && strcmp(found->name, entry->symbol.name) != 0)
-			return NULL;
-		found = &entry->symbol;
-	}
-	return found;
+	return false;
 }
 
 const struct symbol *jit_code_find(const struct jit_code *code, uint64_t address, int64_t time_ns, int64_t *ret_from,
 				   int64_t *ret_to)
 {
-	const struct jit_entry *found = NULL;
+	struct search search = {.address = address, .time_ns = code->timed ? time_ns : JIT_ANY_TIME};
 
+	search_part(code, 0, code->nr, &search);
 	*ret_from = INT64_MIN;
 	*ret_to = INT64_MAX;
-	if (!code->timed || time_ns == JIT_ANY_TIME)
-		return find_any_time(code, address);
-	for (size_t i = entries_behind(code, address); i-- > 0;) {
-		const struct jit_entry *entry = code->entries[i];
-		if (entry->max_end <= address)
-			break;
-		if (entry->symbol.end <= address || entry->from_ns > time_ns)
-			continue;
-		if (!found || entry->from_ns > found->from_ns ||
-		    (entry->from_ns == found->from_ns && entry->order > found->order))
-			found = entry;
+	if (search.time_ns != JIT_ANY_TIME) {
+		*ret_from = search.found ? search.found->from_ns : time_ns;
+		*ret_to = search.found ? search.found->to_ns : time_ns + 1;
 	}
-	int64_t to = found ? found->to_ns : time_ns;
-	if (found)
-		find_next(code, found, &to);
-	if (!found || to <= time_ns) { /* of what came there instead nothing is at this address */
-		*ret_from = time_ns;
-		*ret_to = time_ns + 1;
-		return NULL;
-	}
-	*ret_from = found->from_ns;
-	*ret_to = to;
-	return &found->symbol;
+	return search.found ? &search.found->symbol : NULL;
 }
 
 struct span jit_code_frames(const struct symbol *symbol)
@@ -401,17 +561,12 @@ bool jit_code_has_frames(const struct jit_code *code)
 const char *jit_code_line(const struct jit_code *code, const struct symbol *symbol, uint64_t address,
 			  unsigned *ret_line)
 {
-	const struct jit_entry *entry = (const struct jit_entry *)symbol;
-	const struct jit_line *found = NULL;
+	const struct jit_lines *lines = &((const struct jit_entry *)symbol)->about.lines;
 	uint64_t offset = address - symbol->start + code->shift;
+	size_t nr = offset < UINT64_MAX ? lines_before(lines, offset + 1) : lines->nr;
 
-	for (size_t i = 0; i < entry->about.lines.nr; i++) {
-		const struct jit_line *line = &entry->about.lines.at[i];
-		if (line->offset <= offset && (!found || line->offset >= found->offset))
-			found = line;
-	}
-	if (!found)
+	if (!nr)
 		return NULL;
-	*ret_line = found->line;
-	return found->path;
+	*ret_line = lines->at[nr - 1].line;
+	return lines->at[nr - 1].path;
 }
