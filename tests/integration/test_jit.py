@@ -253,6 +253,23 @@ def test_jitdump_of_another_machine(millrace, of_host, tmp_path):
     assert names(millrace, of_host(os.uname().nodename, dump=True))[0] == ['of_this_machine']
 
 
+def test_jitdump_that_is_not_read(millrace, of_host):
+    """It is told why, unless a map has the names."""
+    recorded = of_host(os.uname().nodename, dump=True)
+    recorded.dump.parent.mkdir()
+    for content, size, why in ((b'no dump', 7, 'it is no jitdump of this byte order'),
+                               (struct.pack('<6I2Q', 0x4a695444, 1, 40, 62, 0, 1, 0, 0), 2 << 30,
+                                'it has more than 1024 MiB, or more than 16777216 functions')):
+        recorded.dump.write_bytes(content)
+        os.truncate(recorded.dump, size)
+        found, said = names(millrace, recorded)
+        assert found[0].startswith('0x') and said.count(f'is not read: {why}') == 1, said
+        assert f'is not read: {why}' in millrace('script', '-i', recorded.data).err
+        recorded.map.write_text(f'{CODE:x} 100 of_the_map\n')
+        assert names(millrace, recorded) == (['of_the_map'], '')
+        recorded.map.unlink()
+
+
 NODE = '''
 function hotFib(n) { return n < 2 ? n : hotFib(n - 1) + hotFib(n - 2); }
 const until = Date.now() + 400;

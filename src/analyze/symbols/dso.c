@@ -196,11 +196,26 @@ static const char *id_text(const struct elf_id *id, char text[2 * ELF_ID_MAX_BYT
 	return text;
 }
 
+enum { DUMP_ERROR_BYTES = 96 };
+
+static const char *dump_error_text(int err, char text[DUMP_ERROR_BYTES])
+{
+	if (err == -EBADMSG)
+		return "it is no jitdump of this byte order";
+	if (err != -EFBIG)
+		return strerror(-err);
+	snprintf(text, DUMP_ERROR_BYTES, "it has more than %d MiB, or more than %d functions", JIT_MAX_BYTES >> 20,
+		 JIT_MAX_FUNCTIONS);
+	return text;
+}
+
 char *dso_doubt_text(const struct dso *dso)
 {
+	char dump_text[DUMP_ERROR_BYTES];
 	char expected[2 * ELF_ID_MAX_BYTES + 1], found[2 * ELF_ID_MAX_BYTES + 1];
 	const struct file_id *file = &dso->id.file;
 	char *text = NULL;
+	unsigned pid;
 	int len = -1;
 
 	switch (dso->doubt.why) {
@@ -240,6 +255,13 @@ char *dso_doubt_text(const struct dso *dso)
 	case DSO_MAP_NOT_KEPT:
 		len = asprintf(&text, "record did not keep %s: %s; code compiled at run time is not named", dso->name,
 			       perf_map_missing_text(dso->doubt.missing));
+		break;
+	case DSO_DUMP_REFUSED:
+		if (sscanf(dso->name, "/tmp/perf-%u.map", &pid) == 1)
+			len = asprintf(
+				&text,
+				"the jitdump of process %u is not read: %s; code compiled at run time is not named",
+				pid, dump_error_text(dso->doubt.dump_error, dump_text));
 		break;
 	}
 	return len < 0 ? NULL : text;
@@ -577,6 +599,8 @@ static void load_perf_map(struct dso *dso, const char *symfs)
 		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
 			break;
 	symbols_fixup(&dso->symbols, SYMBOLS_KEEP_ALIASES);
+	if (dso->symbols.nr)
+		dso->doubt.why = DSO_TRUSTED;
 }
 
 void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs)
@@ -584,6 +608,7 @@ void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id
 	const struct object_mapping mapped = {.file = id->file};
 	bool ours = !symfs[0] && dso->table->of_this_machine && dso->table->of_this_boot;
 	struct elf_id copy;
+	int err = 0;
 
 	file_id_to_cache_id(&id->file, &copy);
 	bool foreign = !symfs[0] && dso->table->of_another_machine; /* a file of that name is another one */
@@ -592,10 +617,16 @@ void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		AUTO_FD int fd =
 			paths[i] && !dso->jit ? object_file_open(paths[i], i == 1 && ours ? &mapped : NULL) : -1;
-		if (fd >= 0)
-			(void)!jit_code_read(fd, &dso->jit);
+		int read_err = fd >= 0 ? jit_code_read(fd, &dso->jit) : 0;
+		err = read_err ? read_err : err;
 		free(paths[i]);
 	}
+	if (dso->jit && dso->doubt.why == DSO_DUMP_REFUSED)
+		dso->doubt.why = DSO_TRUSTED;
+	if (!err || dso->jit || dso->symbols.nr || dso->doubt.why)
+		return;
+	dso->doubt.why = DSO_DUMP_REFUSED;
+	dso->doubt.dump_error = err;
 }
 
 /* The file under the name of an object, as it is now. fd -1: there is none. */

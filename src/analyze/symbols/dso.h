@@ -51,7 +51,9 @@ struct dso_doubt {
 		DSO_ELSEWHERE,    /* there is no build-id; on the machine that recorded it may be another file */
 		DSO_FOREIGN_MAP,  /* /tmp/perf-PID.map belongs to another user, or is no regular file, or too large */
 		DSO_MAP_NOT_KEPT, /* it was refused while recording */
+		DSO_DUMP_REFUSED, /* the jitdump of the process is too large, or is none; there is no map either */
 	} why;
+	int dump_error;       /* of DSO_DUMP_REFUSED: -errno of jit_code_read() */
 	uint32_t missing;     /* of DSO_MAP_NOT_KEPT: enum perf_map_missing */
 	struct elf_id found;  /* of DSO_OTHER_BUILD; len 0: that file has none */
 	uint64_t found_inode; /* of DSO_OTHER_FILE */
@@ -100,11 +102,7 @@ struct dso_table {
 	bool of_another_machine;    /* a machine of another name made it; both false: the recording has no name */
 	bool of_this_boot;          /* and it was not booted since: devices have the recorded numbers */
 	struct mapping_times times; /* of the recording */
-	/*
-	 * Borrowed: the directory with the copies that the recording brought along, laid out as perf's ~/.debug; NULL:
-	 * none.
-	 */
-	const char *bundle;
+	const char *bundle; /* borrowed: copies that came with the recording, laid out as ~/.debug; NULL: none */
 	struct downloads *downloads; /* borrowed; NULL: nothing is downloaded */
 };
 

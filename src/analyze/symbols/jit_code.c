@@ -17,8 +17,6 @@
 
 enum {
 	DUMP_MAGIC = 0x4a695444,
-	DUMP_MAX_BYTES = 1 << 30,
-	MAX_ENTRIES = 1 << 24,
 	FRAMES_MAX_BYTES = 1 << 20, /* of one function */
 	MOST_STEPS = 1000,          /* of one search */
 	ARCH_TIMESTAMPS = 1,        /* flag: of a counter of the CPU */
@@ -83,7 +81,7 @@ static struct jit_entry *add_entry(struct jit_code *code, uint64_t start, uint64
 {
 	struct jit_entry *entry = pool_take(&code->pool, sizeof(*entry));
 
-	if (!entry || array_room_up_to(code->entries, code->nr, code->room, MAX_ENTRIES))
+	if (!entry || array_room_up_to(code->entries, code->nr, code->room, JIT_MAX_FUNCTIONS))
 		return NULL;
 	entry->symbol = (struct symbol){.start = start, .end = start + bytes, .name = name, .by_name = true};
 	entry->from_ns = time_ns;
@@ -131,7 +129,7 @@ static int read_load(struct jit_code *code, struct cursor *at, int64_t time_ns, 
 	const char *copy = pool_text(&code->pool, shown, strlen(shown));
 	struct jit_entry *entry = copy ? add_entry(code, start, bytes, time_ns, copy) : NULL;
 	if (!entry)
-		return code->nr == MAX_ENTRIES ? -EFBIG : -ENOMEM;
+		return code->nr == JIT_MAX_FUNCTIONS ? -EFBIG : -ENOMEM;
 	entry->about = *about;
 	return note_place(code, index, entry);
 }
@@ -148,7 +146,7 @@ static int read_move(struct jit_code *code, struct cursor *at, int64_t time_ns)
 		return 0;
 	struct jit_entry *entry = add_entry(code, start, bytes, time_ns, from->symbol.name);
 	if (!entry)
-		return code->nr == MAX_ENTRIES ? -EFBIG : -ENOMEM;
+		return code->nr == JIT_MAX_FUNCTIONS ? -EFBIG : -ENOMEM;
 	from->to_ns = time_ns;
 	entry->about = from->about;
 	return note_place(code, index, entry);
@@ -436,7 +434,7 @@ static int read_header(int fd, struct dump_header *ret)
 	if (err == -ENODATA ||
 	    (!err && (ret->magic != DUMP_MAGIC || ret->version < 1 || ret->total_size < sizeof(*ret))))
 		return -EBADMSG;
-	if (!err && fstat(fd, &status) == 0 && status.st_size > DUMP_MAX_BYTES)
+	if (!err && fstat(fd, &status) == 0 && status.st_size > JIT_MAX_BYTES)
 		return -EFBIG;
 	return err;
 }
@@ -448,7 +446,7 @@ int jit_code_read(int fd, struct jit_code **ret)
 	int err = read_header(fd, &header);
 
 	if (!err)
-		err = fd_slurp_rest(fd, DUMP_MAX_BYTES, &bytes);
+		err = fd_slurp_rest(fd, JIT_MAX_BYTES, &bytes);
 	if (err)
 		return err;
 	struct cursor at = cursor_over(buf_span(&bytes));

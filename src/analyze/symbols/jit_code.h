@@ -14,7 +14,12 @@
 
 struct jit_code;
 
-/* Reads the file up to its end, or to the first damage. 0; -EBADMSG: no jitdump of this byte order; -ENOMEM; -errno. */
+enum { JIT_MAX_BYTES = 1 << 30, JIT_MAX_FUNCTIONS = 1 << 24 };
+
+/*
+ * Reads the file up to its end, or to the first damage. 0; -EBADMSG: no jitdump of this byte order; -EFBIG: larger than
+ * JIT_MAX_BYTES, or of more than JIT_MAX_FUNCTIONS, one that moved counted anew; -ENOMEM; -errno.
+ */
 int jit_code_read(int fd, struct jit_code **ret);
 void jit_code_free(struct jit_code *code); /* NULL is fine */
 
