@@ -243,7 +243,7 @@ static size_t leading_underscores(const char *name)
 {
 	size_t nr = 0;
 
-	while (name[nr] == '_' && nr <= SYMBOL_NAME_MAX)
+	while (nr <= SYMBOL_NAME_MAX && name[nr] == '_')
 		nr++;
 	return nr;
 }
