@@ -236,7 +236,8 @@ static void test_nothing_is_kept_after_an_error(void **state)
 		.name = "test", .look_at = look_for_the_last, .take = take, .give_up = give_up, .end = end};
 	static const struct writer_ops full = {
 		.name = "full", .state_bytes = sizeof(struct writer), .queue = fail_when_all_came};
-	const struct batch_pool_params params = {.nr_pipelines = 1,
+	/* Of one pipeline there would be one worker: it waits in the writer, and none looks at the others. */
+	const struct batch_pool_params params = {.nr_pipelines = 2,
 						 .no_index = true,
 						 .nr_workers = 2,
 						 .extent_bytes = EXTENT_BYTES,
