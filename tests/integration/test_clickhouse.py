@@ -147,17 +147,19 @@ def test_counted_once(data, millrace, store, faults):
 def test_counted_once_with_other_names(millrace, programs, store, tmp_path, need_root):
     """A piece that is sent again after its program was removed, and one after half of it was stored."""
     program, data = tmp_path / 'gone', tmp_path / 'perf.data'
+    alone = {'HOME': str(tmp_path)}  # other tests keep the same program in theirs
     shutil.copy(programs / 'spin', program)
-    millrace('record', '-e', 'cpu-clock', '-F', '999', '-k', 'mono', '-g', '-N', '-o', data, '--', program, '-m', '150')
+    millrace('record', '-e', 'cpu-clock', '-F', '999', '-k', 'mono', '-g', '-N', '-o', data, '--', program, '-m', '150',
+             env=alone)
     folded = 'export', '-i', data, '--format=folded', '-o', '-'
-    names = millrace(*folded).out
-    done = millrace('export', '-i', data, f'--to={store.url}', status=None)
+    names = millrace(*folded, env=alone).out
+    done = millrace('export', '-i', data, f'--to={store.url}', status=None, env=alone)
     if 'cannot send to servers' in done.err:
         pytest.skip('this build cannot send to servers')
     rows = list(store.rows)
     program.unlink()
-    assert names != millrace(*folded).out  # else this tests nothing
-    millrace('export', '-i', data, f'--to={store.url}')
+    assert names != millrace(*folded, env=alone).out  # else this tests nothing
+    millrace('export', '-i', data, f'--to={store.url}', env=alone)
     assert rows == store.rows and sum(row[7] for row in rows) == total(millrace, data)[0]
 
 
