@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What report and script say does not depend on how many CPUs there are to read with."""
 import os
+import re
 import signal
 import struct
 
 import pytest
 
+import perf_file
 from conftest import sanitized
 
 WORK = '{0}/syscalls -t 2 -n {1} >/dev/null; {0}/forkstorm -n 40 >/dev/null; ' \
@@ -161,3 +163,16 @@ def test_the_same_of_a_damaged_file(run, program, recordings, one_cpu, tmp_path,
         all_cpus = run(reader, status=None)
         assert said(all_cpus) == said(run([*one_cpu, *reader], status=None)), at
         assert all_cpus.status and 'offset' in all_cpus.err
+
+def test_a_process_that_is_known_late(run, program, one_cpu, tmp_path):
+    """Its number changes in the middle of what several threads read at once: each sample is one line all the same."""
+    data, lines = tmp_path / 'perf.data', 120000
+    unknown, known = (1 << 64) - 1, 77 | 0xffffffff << 32  # the same thread, of no process and of one
+    tasks = {10: unknown, lines // 6: known}
+    records = [perf_file.sample(2, 4096 + i, tasks.get(i, 5 | 5 << 32), 1000 + i) for i in range(lines)]
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4, bits=1 << 18)
+    data.write_bytes(perf_file.build([attr], {}, records=b''.join(records) + perf_file.FINISHED_ROUND))
+    script = [program, 'script', '-i', data, '--ns', '-F', 'tid,time']
+    text = run(script).out
+    assert re.findall(r' (\d+)\.(\d{9}):', text) == [('0', f'{1000 + i:09}') for i in range(lines)]
+    assert text == run([*one_cpu, *script]).out

@@ -126,6 +126,7 @@ static void make_chunk(struct script_workers *workers, struct sample_text *text,
 	/* A copy on the own stack: its neighbours in the round are written by other threads. */
 	struct chunk chunk = {.text = workers->making->chunks[piece].text};
 
+	chunk.text.len = 0; /* a round that ended early has left lines in the pieces that are made again */
 	lookup_set_read_only(sample_text_lookup(text), true);
 	while (chunk.nr_done < workers->pieces[piece].nr && make_line(workers, text, piece, &chunk))
 		chunk.nr_done++;
