@@ -5,12 +5,14 @@ import os
 import pathlib
 import re
 import stat
+import struct
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import browser  # noqa: E402
+import perf_file  # noqa: E402
 from conftest import hostile_names  # noqa: E402
 
 COMM = b'\n  99.99%  root'       # what the kernel keeps of a name: 15 bytes
@@ -171,3 +173,31 @@ def test_raw_text_is_that_of_perf(millrace, perf, clocked):
     assert raw == perf('script', *fields, binary=True).out
     assert FUNCTION in millrace('report', '--raw-text', '-i', clocked, binary=True).out
     check_text(millrace('script', '--raw-text', '--folded', '-i', clocked, binary=True).out)
+
+
+# What a CPU_MAP record has behind its header, and what the dump says of it.
+CPU_MAPS = {
+    'numbers': (struct.pack('<5H', 0, 3, 0, 1, 3), '0-1,3'),
+    'any, and numbers': (struct.pack('<5H', 0, 3, 0xffff, 1, 2), '-1,1-2'),
+    'any': (struct.pack('<3H', 0, 1, 0xffff), '-1'),
+    'a mask of 32 bits': (struct.pack('<3H2I', 1, 2, 4, 5, 1), '0,2,32'),
+    'a mask of 64 bits': (struct.pack('<3HIQ', 1, 1, 8, 0, 1 << 63 | 1), '0,63'),
+    'a mask of 16 bytes a word': (struct.pack('<3HI2Q', 1, 1, 16, 0, 1, 1), ' (cut short)'),
+    'a mask of no byte a word': (struct.pack('<3H2I', 1, 2, 0, 5, 1), ' (cut short)'),
+    'a range': (struct.pack('<H2B2H', 2, 0, 0, 1, 5), '1-5'),
+    'any, and a range': (struct.pack('<H2B2H', 2, 1, 0, 1, 5), '-1,1-5'),
+}
+
+
+@pytest.mark.parametrize('name', CPU_MAPS)
+def test_cpu_map_in_the_dump(millrace, tmp_path, name):
+    body, said = CPU_MAPS[name]
+    body = body.ljust((len(body) + 7) // 8 * 8, b'\0')
+    records = struct.pack('<IHH', 74, 0, 8 + len(body)) + body + perf_file.FINISHED_ROUND
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4, bits=1 << 18)
+    path = tmp_path / 'perf.data'
+    path.write_bytes(perf_file.build([attr], {}, records=records))
+    text = millrace('report', '-D', '-i', path).out
+    cpus, end = re.search(r'PERF_RECORD_CPU_MAP: (.*)\n: unhandled!\n( \(cut short\))?', text).groups()
+    assert (cpus or end) == said
+    assert not (cpus and end)

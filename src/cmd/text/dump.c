@@ -282,6 +282,10 @@ static void take_mask(struct cursor *at, struct cpuset *cpus)
 {
 	unsigned nr = cursor_u16(at), bytes = cursor_u16(at);
 
+	if (bytes != 4 && bytes != 8) {
+		at->bad = true;
+		return;
+	}
 	if (bytes == 8)
 		cursor_u32(at);
 	for (unsigned i = 0; i < nr && cursor_left(at) >= bytes; i++) {
@@ -298,24 +302,28 @@ static void print_cpu_map(struct cursor *at, FILE *to)
 	AUTO_BUF struct buf text = {0};
 	struct cpuset cpus = {0};
 	unsigned kind = cursor_u16(at);
+	bool any = false;
 
 	if (kind == 0) {
 		unsigned nr = cursor_u16(at);
 		for (unsigned i = 0; i < nr && cursor_left(at) >= 2; i++) {
 			unsigned cpu = cursor_u16(at);
-			if (cpu == UINT16_MAX) /* any */
-				buf_put_text(&text, "-1");
+			if (cpu == UINT16_MAX)
+				any = true;
 			else
 				cpuset_add(&cpus, cpu);
 		}
 	} else if (kind == 1) {
 		take_mask(at, &cpus);
 	} else if (kind == 2) {
-		cursor_u16(at); /* "any CPU" and padding */
+		any = cursor_u8(at);
+		cursor_u8(at); /* padding */
 		unsigned first = cursor_u16(at), last = cursor_u16(at);
 		for (unsigned cpu = first; cpu <= last && !at->bad; cpu++)
 			cpuset_add(&cpus, cpu);
 	}
+	if (any)
+		buf_put_text(&text, cpuset_count(&cpus) ? "-1," : "-1");
 	cpuset_format(&cpus, &text);
 	cpuset_fini(&cpus);
 	fprintf(to, ": %s\n: unhandled!\n", buf_text(&text));
