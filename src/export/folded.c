@@ -15,8 +15,6 @@
 #include "export/output_buf.h"
 #include "export/stack_table.h"
 
-enum { MAX_DEPTH = 1024 };
-
 struct count {
 	uint32_t comm, stack;
 	uint64_t value;
@@ -120,10 +118,10 @@ static void put_part(struct buf *out, const char *text)
 static int put_line(struct folded *folded, const struct count *count)
 {
 	struct buf *out = &folded->output.buf;
-	uint32_t frames[MAX_DEPTH];
+	uint32_t frames[EXPORT_MOST_FRAMES];
 	unsigned nr = 0;
 
-	for (uint32_t at = count->stack; at && nr < MAX_DEPTH; at = folded->stacks.links[at].outer)
+	for (uint32_t at = count->stack; at && nr < EXPORT_MOST_FRAMES; at = folded->stacks.links[at].outer)
 		frames[nr++] = folded->frames[folded->stacks.links[at].frame];
 	size_t comm_at = out->len;
 	put_part(out, folded->texts.texts[count->comm]);

@@ -16,7 +16,7 @@
 #include "export/proto.h"
 #include "export/stack_table.h"
 
-enum { MAX_DEPTH = 1024, NEEDS_INTERNED = 2, BEGINS_INTERNED = 1 };
+enum { NEEDS_INTERNED = 2, BEGINS_INTERNED = 1 };
 
 struct thread {
 	uint32_t pid, tid;
@@ -222,16 +222,16 @@ static int intern_stack(struct perfetto *perfetto, uint32_t stack)
 {
 	Perfetto__InternedData data = PERFETTO__INTERNED_DATA__INIT;
 	Perfetto__Callstack callstack = PERFETTO__CALLSTACK__INIT, *list[] = {&callstack};
-	uint64_t frames[MAX_DEPTH];
+	uint64_t frames[EXPORT_MOST_FRAMES];
 	unsigned nr = 0;
 
-	for (uint32_t at = stack; at && nr < MAX_DEPTH; at = perfetto->stacks.links[at].outer)
-		frames[MAX_DEPTH - ++nr] = perfetto->stacks.links[at].frame;
+	for (uint32_t at = stack; at && nr < EXPORT_MOST_FRAMES; at = perfetto->stacks.links[at].outer)
+		frames[EXPORT_MOST_FRAMES - ++nr] = perfetto->stacks.links[at].frame;
 	perfetto->is_interned[stack] = 1;
 	callstack.has_iid = true;
 	callstack.iid = stack;
 	callstack.n_frame_ids = nr;
-	callstack.frame_ids = frames + MAX_DEPTH - nr;
+	callstack.frame_ids = frames + EXPORT_MOST_FRAMES - nr;
 	data.n_callstacks = 1;
 	data.callstacks = list;
 	return put_interned(perfetto, &data);

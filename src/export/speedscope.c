@@ -15,7 +15,7 @@
 #include "export/spool.h"
 #include "export/stack_table.h"
 
-enum { SPOOL_BYTES = 32 << 20, MAX_DEPTH = 1024 };
+enum { SPOOL_BYTES = 32 << 20 };
 
 /* A thread's samples of one event: equal ones that follow each other are one with their sum. */
 struct track {
@@ -122,7 +122,7 @@ static int speedscope_thread(struct exporter *exporter, uint32_t number, const s
 /* Writes the sample that waits. */
 static void put_pending(struct speedscope *speedscope, struct track *track)
 {
-	uint32_t frames[MAX_DEPTH];
+	uint32_t frames[EXPORT_MOST_FRAMES];
 	unsigned nr = 0;
 
 	if (!track->stack)
@@ -132,7 +132,7 @@ static void put_pending(struct speedscope *speedscope, struct track *track)
 	buf_printf(out, "%s%" PRIu64, comma, track->weight);
 	out = spool_end(speedscope->spool, track->samples);
 	buf_printf(out, "%s[", comma);
-	for (uint32_t at = track->stack; at && nr < MAX_DEPTH; at = speedscope->stacks.links[at].outer)
+	for (uint32_t at = track->stack; at && nr < EXPORT_MOST_FRAMES; at = speedscope->stacks.links[at].outer)
 		frames[nr++] = speedscope->stacks.links[at].frame - 1;
 	for (unsigned i = nr; i-- > 0;)
 		buf_printf(out, i ? "%" PRIu32 "," : "%" PRIu32, frames[i]);

@@ -14,6 +14,8 @@
 /* Room for element number `wanted` of an array on the heap. 0 or -ENOMEM. */
 int table_make_room(void **array, size_t element_bytes, uint32_t wanted, uint32_t *room);
 
+enum { EXPORT_MOST_FRAMES = 1280 }; /* of a stack */
+
 struct stack_link {
 	uint32_t outer, frame; /* numbers; outer 0: none */
 };

@@ -31,7 +31,7 @@
 #include "store/client.h"
 #include "sysinfo/shortage.h"
 
-enum { BUCKET_S = 10, MOST_SAMPLES = 1 << 15 /* and so rows */, MAX_DEPTH = 1024, GZIP_WINDOW = 15 + 16 };
+enum { BUCKET_S = 10, MOST_SAMPLES = 1 << 15 /* and so rows */, GZIP_WINDOW = 15 + 16 };
 
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -198,10 +198,10 @@ static void put_string(struct buf *out, const char *text)
 
 static void put_stack_row(struct clickhouse *clickhouse, uint32_t stack, struct buf *out)
 {
-	uint32_t frames[MAX_DEPTH];
+	uint32_t frames[EXPORT_MOST_FRAMES];
 	unsigned nr = 0, nr_kernel = 0;
 
-	for (uint32_t at = stack; at && nr < MAX_DEPTH; at = clickhouse->stacks.links[at].outer)
+	for (uint32_t at = stack; at && nr < EXPORT_MOST_FRAMES; at = clickhouse->stacks.links[at].outer)
 		frames[nr++] = clickhouse->stacks.links[at].frame;
 	while (nr_kernel < nr && clickhouse->frame_places[frames[nr_kernel]].kernel)
 		nr_kernel++;

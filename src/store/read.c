@@ -16,13 +16,13 @@
 #include "base/diag.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
+#include "export/stack_table.h"
 #include "store/client.h"
 
 enum {
 	MOST_CHAINS = 1 << 29, /* bytes of their names */
 	MOST_LINE = 1 << 24,
 	MOST_BAD_LINES = 20, /* among which the reason is looked for */
-	MAX_DEPTH = 1024,
 	MOST_STEPS = 10000,
 	BUCKET_S = 10,
 	IDLE_S = 600, /* the first byte of an answer comes when the sums of the last row are known */
@@ -257,13 +257,13 @@ static int give_chain(struct reading *reading, const struct chain *chain, struct
 {
 	static const char unknown[] = "[unknown]";
 	static const struct chain none = {.frames = {unknown, sizeof(unknown) - 1}, .objects = {"", 0}};
-	const char *frames[MAX_DEPTH], *objects[MAX_DEPTH];
+	const char *frames[EXPORT_MOST_FRAMES], *objects[EXPORT_MOST_FRAMES];
 	const struct chain *known = chain ? chain : &none;
 
 	row->frames = frames;
 	row->objects = objects;
-	row->nr_frames = split_texts(&known->frames, frames, MAX_DEPTH);
-	if (split_texts(&known->objects, objects, MAX_DEPTH) != row->nr_frames)
+	row->nr_frames = split_texts(&known->frames, frames, EXPORT_MOST_FRAMES);
+	if (split_texts(&known->objects, objects, EXPORT_MOST_FRAMES) != row->nr_frames)
 		return -EPROTO;
 	row->nr_kernel = known->nr_kernel < row->nr_frames ? (unsigned)known->nr_kernel : row->nr_frames;
 	int err = reading->question->row(reading->question->ctx, row);

@@ -107,6 +107,8 @@ class Store(http.server.BaseHTTPRequestHandler):
             store.garbage = fault == 'garbage after'
             self.answer(200, b'')
         else:
+            if query.startswith('INSERT INTO profile_stacks'):
+                store.stacks += gzip.decompress(body)
             self.answer(200, b'')
 
     def answer(self, status, body):
@@ -123,6 +125,7 @@ class Store(http.server.BaseHTTPRequestHandler):
 def store():
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Store)
     server.rows, server.faults, server.logins, server.garbage = [], [], set(), False
+    server.stacks = bytearray()
     server.url = f'clickhouse://127.0.0.1:{server.server_port}'
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -183,6 +186,18 @@ def test_half_stored_and_other_names(millrace, store, tmp_path):
         millrace('export', '-i', data, f'--to={store.url}', *again)
         assert (sum(row[7] for row in store.rows), sum(row[8] for row in store.rows)) == (nr, 3 * nr)
         assert (first == 1) == bool(words) and (len(store.rows) - first < 10) == bool(again)
+
+
+def test_a_deep_chain_has_all_callers(millrace, store, tmp_path):
+    data, depth = tmp_path / 'perf.data', 1200
+    clock = struct.pack('<2I2Q', 1, 1, 1700000000 * 10**9, 10**9)
+    attr = perf_file.attr(type=1, sample_period=3, sample_type=1 | 2 | 4 | 32, bits=1 << 25, clockid=1, max_stack=depth)
+    record = perf_file.sample(2, 4096, 7 << 32 | 7, 10**9, 1 + depth, (1 << 64) - 512, *range(4096, 4096 + depth))
+    data.write_bytes(perf_file.build([attr], {29: clock}, records=record + perf_file.FINISHED_ROUND))
+    done = millrace('export', '-i', data, f'--to={store.url}', status=None)
+    if 'cannot send to servers' in done.err:
+        pytest.skip('this build cannot send to servers')
+    assert not done.status and store.stacks.count(b'[unknown]') == depth
 
 
 def test_server_that_stays_broken(data, millrace, store):

@@ -251,6 +251,31 @@ def test_firefox(data, millrace, profile):
     assert names['fork'] and names['exit'] and names['exec']
 
 
+DEEP = 1200
+
+
+@pytest.fixture
+def deep_data(tmp_path):
+    """A chain as deep as kernel.perf_event_max_stack may make it, of functions without names."""
+    data = tmp_path / 'perf.data'
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4 | 32, bits=1 << 18, max_stack=DEEP)
+    record = perf_file.sample(2, 4096, 7 << 32 | 7, 1000, 1 + DEEP, (1 << 64) - 512, *range(4096, 4096 + DEEP))
+    data.write_bytes(perf_file.build([attr], {}, records=record + perf_file.FINISHED_ROUND))
+    return data
+
+
+def test_a_deep_chain_has_all_callers(deep_data, millrace, run, tmp_path):
+    assert millrace('script', '--folded', '-i', deep_data).out.count(';') == DEEP
+    assert millrace('export', '--format=folded', '-i', deep_data, '-o', '-').out.count(';') == DEEP
+    scope = json.loads(millrace('export', '--format=speedscope', '-i', deep_data, '-o', '-').out)
+    assert [len(stack) for profile in scope['profiles'] for stack in profile['samples']] == [DEEP]
+    if 'perfetto' in formats(millrace) and shutil.which('protoc'):
+        out = tmp_path / 'out'
+        millrace('export', '--format=perfetto', '-i', deep_data, '-o', out)
+        text = run(['sh', '-c', f'protoc -I{PROTO} --decode=perfetto.Trace {PROTO}/perfetto.proto < {out}']).out
+        assert len(re.findall(r' frame_ids: ', text)) == DEEP
+
+
 def rows(text):
     """[{column: text}] of `query`."""
     lines = [line.split('\t') for line in text.splitlines()]

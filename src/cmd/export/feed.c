@@ -13,13 +13,14 @@
 #include "cmd/cli/result_file.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/input/sample_walk.h"
+#include "export/stack_table.h"
 #include "perfdata/feature.h"
 #include "perfdata/ledger.h"
 #include "sysinfo/shortage.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
 
-enum { MAX_DEPTH = 1024 };
+_Static_assert((int)CHAIN_MOST_FRAMES <= (int)EXPORT_MOST_FRAMES, "a stack is exported as a whole");
 
 struct feed {
 	const struct feed_options *options;
@@ -230,12 +231,12 @@ static int announce_frame(struct feed *feed, uint32_t frame, uint32_t *ret)
 static int announce_stack(struct feed *feed, uint32_t chain, uint32_t *ret)
 {
 	const struct stacks *stacks = feed->walk.stacks;
-	uint32_t links[MAX_DEPTH];
+	uint32_t links[EXPORT_MOST_FRAMES];
 	unsigned nr = 0;
 
 	if (make_room(&feed->stacks, chain, &feed->stacks_room))
 		return -ENOMEM;
-	for (uint32_t at = chain; at && !feed->stacks[at] && nr < MAX_DEPTH; at = stacks_outer(stacks, at))
+	for (uint32_t at = chain; at && !feed->stacks[at] && nr < EXPORT_MOST_FRAMES; at = stacks_outer(stacks, at))
 		links[nr++] = at;
 	for (unsigned i = nr; i-- > 0;) {
 		uint32_t outer = stacks_outer(stacks, links[i]), frame;

@@ -28,8 +28,6 @@
 #include "cmd/text/sample_text.h"
 #include "read/session.h"
 
-enum { MAX_DEPTH = 512 };
-
 /* A semicolon would part the name. */
 static void put_name(struct output *out, const char *name)
 {
@@ -58,10 +56,11 @@ static void put_frame(struct output *out, const struct symbol *symbol, const str
 
 static void put_cell(const struct samples *samples, const struct tally_cell *cell, struct output *out)
 {
-	uint32_t links[MAX_DEPTH];
+	uint32_t links[CHAIN_MOST_FRAMES];
 	unsigned nr = 0;
 
-	for (uint32_t chain = cell->chain; chain && nr < MAX_DEPTH; chain = stacks_outer(samples->stacks, chain))
+	for (uint32_t chain = cell->chain; chain && nr < CHAIN_MOST_FRAMES;
+	     chain = stacks_outer(samples->stacks, chain))
 		links[nr++] = chain;
 	put_name(out, cell->place.comm->text);
 	if (!nr)
