@@ -17,6 +17,7 @@ from collections import defaultdict
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import perf_file  # noqa: E402
 from conftest import wait_until  # noqa: E402
 from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, SOFTWARE, STARTING,  # noqa: E402
                      SUM, UNKNOWN, Switches, between, by_tid, waits_of)
@@ -520,6 +521,32 @@ def test_script_fields(record, millrace, tmp_path):
         assert sorted(mine) == sorted((wait.ns, wait.ready_ns) for wait in waits[thread.tid])
     assert {state for _, state, *_ in lines} <= {'S', 'R+', 'R', 'D', '?'}
     assert any('/' in waker for *_, waker in lines)
+
+
+# state and flags, what its payload says is runnable, and the rest: what script prints and what its JSON says.
+WAITS_OF_A_FILE = {
+    'woken': (SLEEPING, 40, struct.pack('<2I', 8, 9), 'waited=60 runnable=40 waker=8/9', ['S', 60, 40, 9, []]),
+    'interrupt': (SLEEPING | INTERRUPT, 40, b'', 'waited=60 runnable=40 waker=interrupt',
+                  ['S', 60, 40, None, ['interrupt']]),
+    'no-wake-up': (SLEEPING | NO_WAKE_UP | GOES_ON, 0, b'', 'waited=100 runnable=0 goes-on no-wake-up',
+                   ['S', 100, None, None, ['goes-on', 'no-wake-up']]),
+    'unknown': (UNKNOWN | NO_WAKE_UP, 100, b'', 'waited=100 runnable=0 unknown no-wake-up',
+                [None, None, None, None, ['unknown', 'no-wake-up']]),
+}
+
+
+@pytest.mark.parametrize('name', WAITS_OF_A_FILE)
+def test_script_says_what_is_not_known(millrace, tmp_path, name):
+    state, ready, more, text, values = WAITS_OF_A_FILE[name]
+    path, raw = tmp_path / 'perf.data', struct.pack('<IQ', state, ready) + more
+    record = struct.pack('<3Q', 7 << 32 | 7, 1000, 0 if state & UNKNOWN else 100) + struct.pack('<I', len(raw)) + raw
+    attr = perf_file.attr(type=SOFTWARE, config=3, sample_period=1, sample_type=2 | 4 | 256 | 1024, bits=1 << 18)
+    path.write_bytes(perf_file.build([attr], {12: perf_file.event_desc(('offcpu-time', attr, [1]))}, [[1]],
+                                     struct.pack('<IHH', SAMPLE, 2, 8 + len(record)) + record +
+                                     perf_file.FINISHED_ROUND))
+    assert millrace('script', '-i', path, '-F', 'wait').out.split() == text.split()
+    found = json.loads(millrace('script', '-i', path, '--json', '-F', 'wait').out)
+    assert [found[key] for key in ('state', 'waited', 'runnable', 'waker', 'flags')] == values
 
 
 def test_switched_output_and_flight(millrace, recorder, programs, tmp_path):

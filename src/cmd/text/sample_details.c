@@ -12,6 +12,12 @@
 #include "base/buf.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
+#include "tasks/off_cpu.h"
+
+const struct wait_word wait_words[] = {
+	{OFF_CPU_UNKNOWN, "unknown"}, {OFF_CPU_STARTING, "starting"},     {OFF_CPU_BEGAN_EARLIER, "began-earlier"},
+	{OFF_CPU_GOES_ON, "goes-on"}, {OFF_CPU_NO_WAKE_UP, "no-wake-up"}, {0, NULL},
+};
 
 static const char *shown_path(const char *path, unsigned flags)
 {

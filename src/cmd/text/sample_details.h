@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sample_details: source lines (source_text) and fields of tracepoints (trace_formats) of samples, as report and script
- * print them. source_text: any thread.
+ * print them, and words for times off the CPU. source_text: any thread.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct buf;
 struct debug_info;
@@ -37,3 +38,10 @@ void source_text_file(struct debug_info *info, const struct location *at, unsign
  */
 int trace_formats_open(struct session *session, struct lookup *lookup, struct tracepoints **formats,
 		       struct diag *reterr);
+
+/* What is not known of a time off the CPU, or how it began or ended. Ends with a NULL text. */
+struct wait_word {
+	uint32_t flag; /* enum off_cpu_flag */
+	const char *text;
+};
+extern const struct wait_word wait_words[];

@@ -165,6 +165,33 @@ static int put_trace(struct json_writer *json, struct sample_line *line, struct 
 	return of->text.failed ? diag_set(reterr, -ENOMEM, "out of memory") : 0;
 }
 
+static void put_known(struct json_writer *json, const char *name, bool known, uint64_t number)
+{
+	if (known)
+		json_number(json, name, number);
+	else
+		json_null(json, name);
+}
+
+static void put_wait(struct json_writer *json, const struct off_cpu_wait *wait)
+{
+	const bool known = !(wait->flags & OFF_CPU_UNKNOWN);
+	const char *state = off_cpu_state_letter(wait);
+
+	json_text(json, "state", *state == '?' ? NULL : state);
+	put_known(json, "waited", known, wait->ns - wait->runnable_ns);
+	put_known(json, "runnable", known && !(wait->flags & OFF_CPU_NO_WAKE_UP), wait->runnable_ns);
+	json_number(json, "times", wait->nr_times);
+	put_known(json, "waker", wait->waker_pid || wait->waker_tid, wait->waker_tid);
+	json_array(json, "flags");
+	if (wait->flags & OFF_CPU_BY_INTERRUPT)
+		json_text(json, NULL, "interrupt");
+	for (const struct wait_word *word = wait_words; word->text; word++)
+		if (wait->flags & word->flag)
+			json_text(json, NULL, word->text);
+	json_end(json);
+}
+
 static void put_memory(struct json_writer *json, const struct sample_line *line)
 {
 	const struct sample *sample = &line->record->sample;
@@ -180,12 +207,8 @@ static void put_memory(struct json_writer *json, const struct sample_line *line)
 	if (has(line, FIELD_INS_LAT))
 		json_number(json, "ins_lat", sample_instruction_latency(sample));
 	struct off_cpu_wait wait;
-	if (has(line, FIELD_WAIT) && off_cpu_is_event(line->record->event) && !off_cpu_decode(sample, &wait)) {
-		json_text(json, "state", off_cpu_state_letter(&wait));
-		json_number(json, "waited", wait.ns - wait.runnable_ns);
-		json_number(json, "runnable", wait.runnable_ns);
-		json_number(json, "waker", wait.waker_tid);
-	}
+	if (has(line, FIELD_WAIT) && off_cpu_is_event(line->record->event) && !off_cpu_decode(sample, &wait))
+		put_wait(json, &wait);
 	if (has(line, FIELD_CGROUP))
 		json_text(json, "cgroup", lookup_cgroup(line->of->lookup, sample->cgroup));
 }

@@ -652,15 +652,6 @@ static void print_labelled(struct output *out, const char *label, uint64_t numbe
 /* " waited=10061550 runnable=35833 waker=442/454", in nanoseconds; and what the number is not. */
 static int print_wait(struct sample_line *line, struct diag *reterr)
 {
-	static const struct {
-		uint32_t flag;
-		const char *text;
-	} words[] = {
-		{OFF_CPU_UNKNOWN, " unknown"},
-		{OFF_CPU_STARTING, " starting"},
-		{OFF_CPU_BEGAN_EARLIER, " began-earlier"},
-		{OFF_CPU_GOES_ON, " goes-on"},
-	};
 	struct output *out = line->of->out;
 	struct off_cpu_wait wait;
 
@@ -677,9 +668,12 @@ static int print_wait(struct sample_line *line, struct diag *reterr)
 		print_labelled(out, " waker=", wait.waker_pid);
 		print_labelled(out, "/", wait.waker_tid);
 	}
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (wait.flags & words[i].flag)
-			output_text(out, words[i].text);
+	for (const struct wait_word *word = wait_words; word->text; word++) {
+		if (wait.flags & word->flag) {
+			output_char(out, ' ');
+			output_text(out, word->text);
+		}
+	}
 	return 0;
 }
 
