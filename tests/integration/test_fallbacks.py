@@ -135,6 +135,16 @@ def test_what_can_be_left_out_is(name, old_kernel, run, tmp_path):
     run([MILLRACE, 'report', '-i', tmp_path / 'x.data'])
 
 
+def test_losses_that_are_not_counted_may_be_any(old_kernel):
+    offset, mask, *_ = DROPPED['read_format lost']
+    said = '--fail-on-loss: this kernel does not count what it drops'
+    assert said in old_kernel(offset, mask, '--fail-on-loss', status=3).err
+    assert said in old_kernel(offset, mask, '--fail-on-loss=99', status=3).err
+    assert said not in old_kernel(offset, mask, '--fail-on-loss=100').err
+    assert said not in old_kernel(offset, mask, '').err
+    assert said not in old_kernel(0, 0, '--fail-on-loss').err
+
+
 def test_cloexec_is_left_out(old_kernel):
     assert 'this kernel lacks PERF_FLAG_FD_CLOEXEC (3.14): recording without' in old_kernel(0, 0, '', flags=8).err
 

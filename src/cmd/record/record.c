@@ -98,11 +98,16 @@ static int exit_status(const struct recording_result *result)
 	return 0;
 }
 
-/* Where the samples were not counted, any loss is too much. */
+/* Where the samples were not counted, any loss is too much; where losses were not, it could be any. */
 static bool lost_too_much(const struct recording_result *result, const struct loss_limit *limit)
 {
 	uint64_t lost = result->lost_records + result->lost_task_events + result->cut_samples;
 
+	if (limit->given && limit->percent < 100 && !result->losses_counted) {
+		log_note("--fail-on-loss: this kernel does not count what it drops (Linux 6.0 and later do), "
+			 "so that more may have been lost");
+		return true;
+	}
 	if (!limit->given || (!lost && !result->unwritten_bytes))
 		return false;
 	if (!result->samples_counted || result->unwritten_bytes)
@@ -247,7 +252,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		err = bundle(result.output ? result.output : options->output);
 	bool failed = result.has_wait_status && result.wait_status;
 	int status = err                                                         ? EXIT_ERROR
-		     : lost_too_much(&result, &options->fail_on_loss) && !failed ? EXIT_LOSS
+		     : !failed && lost_too_much(&result, &options->fail_on_loss) ? EXIT_LOSS
 										 : exit_status(&result);
 	recording_result_fini(&result);
 	return status;
