@@ -361,6 +361,18 @@ def test_json_has_the_fields_that_are_chosen(odd_data, millrace):
     assert 'leave out' in millrace('script', '--json', '--show-task-events', '-i', odd_data, status=129).err
 
 
+def test_json_and_folded_end_chains(data, millrace):
+    def chains(*words):
+        return [[frame['sym'] for frame in json.loads(line)['callchain']]
+                for line in millrace('script', '--json', '-i', data, *words, binary=True).out.splitlines()]
+    whole, name = chains(), 'do_syscall_64'
+    cut = [chain[:chain.index(name) + 1] if name in chain else chain for chain in whole]
+    assert cut != whole and chains('--stop-bt', name) == cut
+    short = millrace('script', '--folded', '--max-stack', '2', '-i', data).out.splitlines()
+    assert max(line.count(';') for line in short) == 2
+    assert 'leave out --stop-bt' in millrace('script', '--folded', '--stop-bt', name, '-i', data, status=129).err
+
+
 def test_json_to_a_full_disk(odd_data, program):
     with open('/dev/full', 'wb') as full:
         done = subprocess.run([program, 'script', '--json', '-i', odd_data], stdout=full, stderr=subprocess.PIPE,

@@ -495,6 +495,7 @@ static int script_open(struct script *script)
 			.hist = {.keys = {HIST_COMM, HIST_DSO, HIST_SYM}, .nr_keys = 3},
 			.filter = script->options.filter,
 			.chains = true,
+			.max_stack = script->options.max_stack,
 		};
 		err = samples_init(&script->samples, &options, script->session, script->machine);
 	} else if (!err) {
@@ -540,6 +541,11 @@ static int script_run(int argc, char **argv)
 	}
 	if (script.options.json && (script.options.folded || script_show_any(&script.options.show))) {
 		log_error("--json prints samples, one by one: leave out --folded and --show-...-events");
+		return COMMAND_USAGE;
+	}
+	if (script.options.folded && script.options.text.stop_at) {
+		log_error("--folded prints whole call chains, or the innermost functions with --max-stack: leave out "
+			  "--stop-bt");
 		return COMMAND_USAGE;
 	}
 	log_set_level(script.options.verbose);

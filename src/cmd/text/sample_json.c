@@ -60,6 +60,8 @@ static void put_frames(struct json_writer *json, const char *key, const struct s
 		put_place(json, line, &of->frames[i]);
 		put_source(json, line, &of->frames[i]);
 		json_end(json);
+		if (line_context_ends_chain(of, &of->frames[i]))
+			break;
 	}
 	json_end(json);
 }

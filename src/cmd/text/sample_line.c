@@ -420,6 +420,11 @@ static bool decode_wait(const struct sample_line *line, struct off_cpu_wait *ret
 	return off_cpu_is_event(line->record->event) && !off_cpu_decode(&line->record->sample, ret);
 }
 
+bool line_context_ends_chain(const struct line_context *of, const struct location *frame)
+{
+	return of->stop_at && frame->symbol && list_has_word(of->stop_at, frame->symbol->name);
+}
+
 /* The frames of the context. */
 static void print_frames(const struct sample_line *line, unsigned nr)
 {
@@ -430,7 +435,7 @@ static void print_frames(const struct sample_line *line, unsigned nr)
 		print_location(line, &of->frames[i], frame_address(&of->frames[i]));
 		print_source(line, &of->frames[i]);
 		output_char(of->out, '\n');
-		if (of->stop_at && of->frames[i].symbol && list_has_word(of->stop_at, of->frames[i].symbol->name))
+		if (line_context_ends_chain(of, &of->frames[i]))
 			break;
 	}
 }

@@ -98,6 +98,9 @@ struct line_context {
 	struct location frames[LINE_MAX_FRAMES];
 };
 
+/* Is a call chain printed up to this frame only? */
+bool line_context_ends_chain(const struct line_context *of, const struct location *frame);
+
 /* One line. */
 struct sample_line {
 	struct line_context *of;
