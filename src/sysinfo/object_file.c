@@ -21,7 +21,7 @@
 #include "sysinfo/proc_maps.h"
 #include "sysinfo/shortage.h"
 
-enum { MAPS_MAX_BYTES = 1 << 26 };
+enum { MAPS_MAX_BYTES = 1 << 26, FDINFO_MAX_BYTES = 1 << 16 };
 
 /* Where a path leads, and how it may get there. */
 struct place {
@@ -124,6 +124,50 @@ int object_file_open(const char *path, const struct object_mapping *mapped)
 int object_file_open_nofollow(int dir_fd, const char *path)
 {
 	return open_place(&(struct place){dir_fd, path, O_NOFOLLOW, 0}, NULL);
+}
+
+/* Of a descriptor, from Linux 3.15 on; statx(2) tells it only from 5.8 on. */
+static int mount_of(int fd, long *ret)
+{
+	AUTO_BUF struct buf info = {0};
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	int err = fd_slurp(path, FDINFO_MAX_BYTES, &info);
+	if (err)
+		return err;
+	const char *line = strstr(buf_text(&info), "\nmnt_id:");
+	return line && sscanf(line, " mnt_id: %ld", ret) == 1 ? 0 : -ENODATA;
+}
+
+/* The directory has the file under this name, and no other has it: a link that was just removed counts, too. */
+static int check_only_link(int dir_fd, const char *name, int fd)
+{
+	struct stat status, named;
+
+	if (fstat(fd, &status) || fstatat(dir_fd, name, &named, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	return status.st_nlink > 1 || named.st_nlink > 1 || named.st_dev != status.st_dev ||
+			       named.st_ino != status.st_ino
+		       ? -EMLINK
+		       : 0;
+}
+
+int object_file_open_entry(int dir_fd, const char *name)
+{
+	long directory_mount, mount;
+	AUTO_FD int fd = object_file_open_nofollow(dir_fd, name);
+
+	if (fd < 0)
+		return fd;
+	int err = mount_of(dir_fd, &directory_mount);
+	if (!err)
+		err = mount_of(fd, &mount);
+	if (!err && mount != directory_mount)
+		err = -EXDEV;
+	if (!err)
+		err = check_only_link(dir_fd, name, fd);
+	return err ? err : take_fd(&fd);
 }
 
 int object_file_open_in(int root_fd, const char *path, const struct object_mapping *mapped)

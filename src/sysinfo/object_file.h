@@ -42,6 +42,13 @@ int object_file_reopen(int path_fd);
  */
 int object_file_open_nofollow(int dir_fd, const char *path);
 
+/*
+ * A file of an open directory that another user controls, in a mount namespace of that user's own making: `name` has no
+ * slash. What may be a file of others, which that user cannot read, is refused: -EXDEV: another file is mounted there;
+ * -EMLINK: it has other hard links, or was replaced just now; and symbolic links, as above.
+ */
+int object_file_open_entry(int dir_fd, const char *name);
+
 /* A path below an open directory, which is taken as its root. -ENOSYS: the kernel is older than openat2(2) (5.6). */
 int object_file_open_in(int root_fd, const char *path, const struct object_mapping *mapped);
 

@@ -131,6 +131,24 @@ def test_map_of_the_user_whose_process_it_is(millrace, programs, tmp_path, need_
     assert (f'{name}: it belongs to another user; code compiled at run time is not named' not in said) == is_own, said
 
 
+def test_file_of_root_that_a_user_mounts_as_a_map_is_not_kept(millrace, programs, tmp_path, need_root):
+    """Any user can make a mount namespace, and is root there: what only root can read stays out of the recording."""
+    (tmp_path / 'secret').write_text('1000 7ffffffff000 of_root_alone\n')
+    own = f'jit{os.getpid()}'
+    (tmp_path / 'run').write_text(OWN_TMP.format(programs / 'jit') + f"""
+        mv /tmp/jit /tmp/{own}
+        /tmp/{own} 0.6 /tmp &
+        until grep -qs jit_hot /tmp/perf-$!.map; do sleep 0.01; done
+        mount --bind secret /tmp/perf-$!.map
+        wait
+        sleep 2""")  # the mount lasts until the map was read
+    done = record_all(millrace, tmp_path, 'unshare -m sh -e run', own)
+    name = f'perf-{done.out.split()[0]}.map'
+    assert f'the {name} of a process is not kept, and its code has no names: Invalid cross-device link' in done.err
+    assert done.names and 'jit_hot' not in done.names
+    assert b'of_root_alone' not in (tmp_path / 'data').read_bytes()
+
+
 def test_map_is_read_when_its_process_ends(millrace, programs, tmp_path, need_root):
     """Later, but before the recording ends, the name is another process's."""
     done = record_all(millrace, tmp_path, f'''{programs}/jit 0.3 /tmp >said; read pid address <said; sleep 2

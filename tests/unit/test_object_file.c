@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,14 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/cleanup.h"
 #include "sysinfo/object_file.h"
+
+enum { SKIPPED = 77 };
 
 /* A directory that looks like the root of a container. */
 static char root[] = "/tmp/millrace-object-file-XXXXXX";
@@ -99,6 +104,52 @@ static void symbolic_link_is_refused_where_all_may_write(void **state)
 	assert_int_equal(object_file_open_nofollow(AT_FDCWD, path_of("fifo")), -EINVAL);
 	assert_int_equal(text_of(object_file_open_nofollow(AT_FDCWD, path_of("plain")), text), 0);
 	assert_string_equal(text, "plain");
+}
+
+/* In a mount namespace of its own any user can mount a file of root there; or make a hard link to it, if that is
+ * allowed. */
+static void file_that_is_also_elsewhere_is_refused(void **state)
+{
+	char text[16];
+
+	(void)state;
+	assert_int_equal(text_of(object_file_open_entry(root_fd, "plain"), text), 0);
+	assert_string_equal(text, "plain");
+	assert_int_equal(object_file_open_entry(root_fd, "link"), -EINVAL);
+	assert_int_equal(object_file_open_entry(root_fd, "absent"), -ENOENT);
+	assert_int_equal(linkat(root_fd, "plain", root_fd, "second", 0), 0);
+	int first = object_file_open_entry(root_fd, "plain"), second = object_file_open_entry(root_fd, "second");
+	unlinkat(root_fd, "second", 0);
+	assert_int_equal(first, -EMLINK);
+	assert_int_equal(second, -EMLINK);
+	assert_int_equal(text_of(object_file_open_entry(root_fd, "plain"), text), 0);
+}
+
+static void mounted_file_is_refused(void **state)
+{
+	char target[128], text[16];
+	int status;
+
+	(void)state;
+	snprintf(target, sizeof(target), "%s", path_of("plain"));
+	pid_t pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount(path_of("passwd"), target, NULL, MS_BIND, NULL))
+			_exit(SKIPPED);
+		AUTO_FD int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (object_file_open_entry(dir, "plain") != -EXDEV)
+			_exit(1);
+		/* The directory itself may be a mount, as the /tmp of a container is. */
+		AUTO_FD int mounted =
+			mount(root, root, NULL, MS_BIND, NULL) ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		_exit(text_of(object_file_open_entry(mounted, "plain"), text) || strcmp(text, "plain") ? 2 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == SKIPPED)
+		skip(); /* CAP_SYS_ADMIN is needed */
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void path_stays_below_its_root(void **state)
@@ -191,6 +242,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_regular_files_are_opened),
 		cmocka_unit_test(symbolic_link_is_refused_where_all_may_write),
+		cmocka_unit_test(file_that_is_also_elsewhere_is_refused),
+		cmocka_unit_test(mounted_file_is_refused),
 		cmocka_unit_test(path_stays_below_its_root),
 		cmocka_unit_test(replaced_file_is_stale),
 		cmocka_unit_test(held_file_is_read_after_it_was_replaced),

@@ -463,7 +463,7 @@ static int open_perf_map(const struct watched_process *process)
 	if (process->tmp_fd < 0)
 		return -ENOENT;
 	snprintf(path, sizeof(path), "perf-%d.map", (int)process->inner_pid);
-	AUTO_FD int fd = object_file_open_nofollow(process->tmp_fd, path);
+	AUTO_FD int fd = object_file_open_entry(process->tmp_fd, path);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &status))
