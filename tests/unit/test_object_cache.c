@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/span.h"
 #include "record/build_ids/object_cache.h"
 
@@ -61,10 +64,42 @@ static void copies_are_found_by_their_build_id(void **state)
 	close(entry.dir_fd);
 }
 
+/* In what functions that are called next have on their stack. */
+__attribute__((noinline)) static void leave_bytes_on_the_stack(void)
+{
+	volatile uint8_t bytes[4096];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = 0x55;
+}
+
+static void a_file_that_is_too_large_is_not_copied(void **state)
+{
+	struct cache_entry entry = {.name = "/opt/large", .leaf = "elf", .id = {.bytes = {1, 2, 3}, .len = 3}};
+	AUTO_FD int file = memfd_create("large", MFD_CLOEXEC);
+	char cache[160];
+	uint64_t bytes = 0;
+
+	(void)state;
+	assert_true(file >= 0 && ftruncate(file, 1000) == 0);
+	snprintf(cache, sizeof(cache), "%s/bound", place);
+	AUTO_FD int dir = entry.dir_fd = object_cache_open(cache);
+	assert_true(dir >= 0);
+	leave_bytes_on_the_stack();
+	assert_int_equal(object_cache_put_file(&entry, file, 999, &bytes), -EFBIG);
+	assert_false(object_cache_has(&entry));
+	leave_bytes_on_the_stack();
+	assert_int_equal(object_cache_put_file(&entry, -1, 1000, &bytes), -EBADF);
+	assert_int_equal(object_cache_put_file(&entry, file, 1000, &bytes), 0);
+	assert_int_equal(bytes, 1000);
+	assert_true(object_cache_has(&entry));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_are_found_by_their_build_id),
+		cmocka_unit_test(a_file_that_is_too_large_is_not_copied),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

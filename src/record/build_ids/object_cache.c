@@ -192,7 +192,7 @@ static int copy_end(const struct cache_entry *entry, struct copy *copy, int err)
 
 int object_cache_put_file(const struct cache_entry *entry, int from_fd, uint64_t max_bytes, uint64_t *ret_bytes)
 {
-	__attribute__((cleanup(copy_fini))) struct copy copy;
+	__attribute__((cleanup(copy_fini))) struct copy copy = {.fd = -1, .dir_fd = -1};
 	struct stat status;
 	off_t at = 0;
 
