@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
@@ -208,6 +209,55 @@ static void maps_while_the_recording_starts_are_not_lost(void **state)
 	assert_true(found >= 0);
 }
 
+/* A path to the program that takes a millisecond: as many links as may follow each other, each as long as it may be. */
+static void make_slow_path(char ret[160])
+{
+	enum { LINKS = 38, DOTS = 1900 };
+	char target[2 * DOTS + 160], *end = target;
+
+	for (int i = 0; i < DOTS; i++)
+		end = stpcpy(end, "./");
+	strcpy(end, "program");
+	for (int i = 0; i < LINKS; i++) {
+		snprintf(ret, 160, "%s/link%d", place, i);
+		unlink(ret);
+		assert_int_equal(symlink(target, ret), 0);
+		snprintf(end, 32, "link%d", i);
+	}
+}
+
+static size_t nr_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	size_t nr = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		nr++;
+	closedir(dir);
+	return nr;
+}
+
+/* As at a switch of the output, when all maps are noted anew. */
+static void a_map_that_is_noted_while_it_is_opened(void **state)
+{
+	enum { ROUNDS = 10 };
+	char slow[160];
+
+	(void)state;
+	make_slow_path(slow);
+	size_t before = nr_fds();
+	for (int i = 0; i < ROUNDS; i++) {
+		struct object_watch *watch = start();
+		for (int k = 0; k < 1000000 && object_watch_find(watch, &file) < 0; k++)
+			note_map(watch, getpid(), slow, ANY_GENERATION);
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* it may be noted to be opened again */
+		assert_true(object_watch_find(watch, &file) >= 0);
+		object_watch_free(watch);
+		assert_int_equal(nr_fds(), before);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +265,7 @@ int main(void)
 		cmocka_unit_test(each_process_that_maps_it_is_tried),
 		cmocka_unit_test(maps_while_the_recording_starts_are_not_lost),
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
+		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

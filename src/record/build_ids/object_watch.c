@@ -415,7 +415,10 @@ static int open_map(struct object_watch *watch, const struct watched_map *map, c
 	return fd < 0 ? -1 : fd;
 }
 
-/* Its maps that were not tried yet are the caller's then. NULL: all were. */
+/*
+ * Its maps that were not tried yet are the caller's then. NULL: all were. It may have been noted once more while it was
+ * opened, and is open since.
+ */
 static struct watched_object *take_pending(struct object_watch *watch, struct pending_objects *list,
 					   struct watched_map **ret_maps)
 {
@@ -425,9 +428,9 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 		list->first = object->next_pending;
 		*ret_maps = object->maps;
 		object->maps = NULL;
-		object->has_no_room = watch->nr_open >= watch->max_open;
+		object->has_no_room = object->fd < 0 && watch->nr_open >= watch->max_open;
 		watch->nr_not_opened += object->has_no_room;
-		if (object->has_no_room)
+		if (object->has_no_room || object->fd >= 0)
 			*ret_maps = NULL;
 	}
 	if (!list->first)
@@ -447,10 +450,12 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 		int fd = -1;
 		for (; map && fd < 0; map = map->next)
 			fd = open_map(watch, map, &mapped);
+		if (fd < 0)
+			continue;
 		pthread_mutex_lock(&watch->lock);
 		object->fd = fd;
 		object->is_readable = !mapped.hold;
-		watch->nr_open += fd >= 0;
+		watch->nr_open++;
 		pthread_mutex_unlock(&watch->lock);
 	}
 }
