@@ -9,11 +9,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -25,6 +27,7 @@
 #include "perfdata/object_id.h"
 #include "perfdata/record.h"
 #include "record/build_ids/collector.h"
+#include "record/build_ids/object_cache.h"
 #include "sysinfo/elf_note.h"
 
 enum { FRONT = 40 }; /* bytes before the records */
@@ -684,6 +687,64 @@ static bool object_of(void *function, char ret[4096])
 	return dladdr(function, &info) && realpath(info.dli_fname, ret);
 }
 
+/* A file of 3000 bytes, mapped; its copy is kept under *ret_id. */
+static void put_jitdump(struct buf *out, const char *directory, unsigned nr, struct elf_id *ret_id)
+{
+	char path[64];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "%s/jit-%u.dump", directory, nr);
+	AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0 && ftruncate(fd, 3000) == 0 && fstat(fd, &status) == 0);
+	const struct file_id file = {
+		.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino};
+	struct record_mmap2 record = {
+		.header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER},
+		.pid = 10,
+		.tid = 10,
+		.addr = 0x1000 * nr,
+		.len = 0x1000,
+		.maj = file.major,
+		.min = file.minor,
+		.ino = file.inode,
+		.prot = PROT_EXEC,
+	};
+	size_t at = out->len;
+	record_put(out, &record, sizeof(record), span_of_text(path), 0);
+	put_trailer(out, 1);
+	close_record(out, at);
+	file_id_to_cache_id(&file, ret_id);
+}
+
+/* A bundle gets those under their path, too: a file may be as long as its process likes, and take no room itself. */
+static void copies_of_jitdumps_have_a_bound(void **state)
+{
+	AUTO_BUF struct buf stream = {0}, ids = {0};
+	char directory[] = "/tmp/millrace-build-ids-XXXXXX", cache_path[64], command[128];
+	struct elf_id copies[2];
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(cache_path, sizeof(cache_path), "%s/cache", directory);
+	for (unsigned i = 0; i < 2; i++)
+		put_jitdump(&stream, directory, i + 1, &copies[i]);
+	put_sample(&stream, 10, 0x5000, 2);
+	struct collected collected = {.build_ids = &ids,
+				      .kept = {.directory = cache_path, .max_bytes = 5000, .bundle = true}};
+	int err = scan(&stream, &plain, 1, &collected);
+	AUTO_FD int cache = open(cache_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool has[2];
+	for (unsigned i = 0; i < 2; i++)
+		has[i] = object_cache_has(
+			&(struct cache_entry){.dir_fd = cache, .name = "", .id = copies[i], .leaf = "dump"});
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(err, 0);
+	assert_true(has[0] && !has[1]);
+	assert_int_equal(collected.kept.bytes, 3000);
+	assert_int_equal(collected.kept.nr + collected.kept.object_bytes, 0); /* they are under their path */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -704,6 +765,7 @@ int main(void)
 		cmocka_unit_test(scribbled_bytes_do_no_harm),
 		cmocka_unit_test(what_goes_by_is_what_is_read_back),
 		cmocka_unit_test(notes_are_checked),
+		cmocka_unit_test(copies_of_jitdumps_have_a_bound),
 	};
 	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
 

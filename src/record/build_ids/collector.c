@@ -138,6 +138,7 @@ static void keep_object(const struct build_id *id, int fd, struct collected *col
 		return;
 	collected->kept.nr++;
 	collected->kept.bytes += bytes;
+	collected->kept.object_bytes += bytes;
 }
 
 /*
@@ -162,9 +163,12 @@ static void keep_jitdump(const struct history_object *object, struct collected *
 	int err = cache < 0 ? cache : object_cache_put_file(&entry, fd, kept->max_bytes - kept->bytes, &bytes);
 	if (err)
 		log_note("%s: cannot keep a copy in %s: %s", object->name, kept->directory, strerror(-err));
-	if (!err && under_path < 0) { /* this is told */
+	if (err)
+		return;
+	kept->bytes += bytes;
+	if (under_path < 0) {
 		kept->nr++;
-		kept->bytes += bytes;
+		kept->object_bytes += bytes;
 	}
 }
 

@@ -37,6 +37,7 @@ struct kept_objects {
 	uint64_t max_bytes;
 	uint64_t bytes;          /* copied so far */
 	size_t nr, nr_too_large; /* objects: copied; not copied because of max_bytes */
+	uint64_t object_bytes;   /* of `nr`, without jitdumps under their path */
 	bool bundle; /* for another machine: jitdumps under their path, too; the kernel's symbols come later */
 };
 

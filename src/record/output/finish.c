@@ -96,7 +96,7 @@ static void say_kept(const struct finish_params *params, const struct kept_objec
 	if (kept->nr)
 		log_note("copied %zu object%s (%.1f MB) into %s, because their paths do not lead to them here, or "
 			 "only in this mount namespace",
-			 kept->nr, kept->nr == 1 ? "" : "s", (double)kept->bytes / 1e6, params->cache);
+			 kept->nr, kept->nr == 1 ? "" : "s", (double)kept->object_bytes / 1e6, params->cache);
 	if (kept->nr_too_large)
 		log_note("%zu objects to which their paths do not lead are not kept: together they are larger than "
 			 "%llu MB",
