@@ -356,11 +356,19 @@ static bool same_place(const struct loss_id *a, const struct loss_id *b)
 	return a->cpu == b->cpu && a->tid == b->tid;
 }
 
-/* Each ring is known by one of its ids. */
+/*
+ * Each ring is known by one of its ids. Indexes that tell another thing each time, which no recorder writes, are not
+ * followed for ever.
+ */
 static int find_rings(struct loss_times *times)
 {
-	size_t *order = calloc(times->nr_ids + 1, sizeof(*order));
+	enum { MOST_SORTED = 1 << 22 };
 
+	if (!times->rings_changed || times->nr_sorted > MOST_SORTED)
+		return 0;
+	times->rings_changed = false;
+	times->nr_sorted += times->nr_ids;
+	size_t *order = calloc(times->nr_ids + 1, sizeof(*order));
 	if (!order)
 		return -ENOMEM;
 	for (size_t i = 0; i < times->nr_ids; i++)
@@ -504,12 +512,15 @@ static int take_index(struct loss_times *times, const uint8_t *record, const str
 		struct loss_id *id = find_id(times, u64_at(record, at, header->size));
 		if (!id)
 			continue;
-		id->cpu = (int32_t)u64_at(record, at + 16, header->size);
-		id->tid = (int32_t)u64_at(record, at + 24, header->size);
-		if (id->cpu >= 0)
-			id->tid = -1; /* the ring is that of the CPU */
+		int32_t cpu = (int32_t)u64_at(record, at + 16, header->size);
+		/* Else the ring is that of the CPU. */
+		int32_t tid = cpu < 0 ? (int32_t)u64_at(record, at + 24, header->size) : -1;
+		times->rings_changed |= id->cpu != cpu || id->tid != tid;
+		id->cpu = cpu;
+		id->tid = tid;
 	}
-	return find_rings(times);
+	times->rings_changed |= !times->nr_places;
+	return times->nr_places ? 0 : find_rings(times); /* else with the next record: there may be many indexes */
 }
 
 static int add_gap(struct loss_times *times, const struct loss_id *id, enum ledger_cause cause, uint64_t from_ns,
@@ -578,6 +589,9 @@ int loss_times_take(struct loss_times *times, const uint8_t *record, const struc
 		return 0;
 	if (type == RECORD_ID_INDEX)
 		return take_index(times, record, header);
+	int err = find_rings(times);
+	if (err)
+		return err;
 	if (type == PERF_RECORD_THROTTLE || type == PERF_RECORD_UNTHROTTLE)
 		return take_throttle(times, record, header);
 	if (type != PERF_RECORD_SAMPLE && type != PERF_RECORD_LOST && type != PERF_RECORD_LOST_SAMPLES)
@@ -769,10 +783,10 @@ static int add_untold(struct loss_times *times, const struct ledger *ledger)
 
 int loss_times_end(struct loss_times *times, uint64_t end_ns, const struct ledger *ledger)
 {
-	int err = 0;
+	int err = times->ids ? find_rings(times) : 0;
 
 	leave_out_task_events(times, ledger && ledger->task_rings);
-	if (ledger && ledger->counted && times->ids)
+	if (!err && ledger && ledger->counted && times->ids)
 		err = add_untold(times, ledger);
 	for (size_t i = 0; times->ids && i < times->nr_ids && !err; i++) {
 		struct loss_id *id = &times->ids[i];

@@ -161,7 +161,9 @@ struct loss_times {
 	size_t nr_events;
 	struct loss_id *ids; /* heap; ascending by id; behind them one for records without an id */
 	size_t nr_ids;
-	size_t nr_places;             /* CPUs, or tasks with a ring each */
+	size_t nr_places;             /* CPUs, or tasks with a ring each; right after loss_times_end() */
+	bool rings_changed;           /* which ids share a ring, since that was found out */
+	uint64_t nr_sorted;           /* ids, each time that it was found out */
 	size_t last;                  /* index of the last look-up */
 	int id_offset, id_distance;   /* sample_id_offset() and sample_id_distance() of all events */
 	int cpu_offset, cpu_distance; /* of the CPU, in a file without ids; -1: not there */

@@ -698,6 +698,41 @@ static void begin_with_tasks(struct loss_times *times, struct event_desc events[
 	assert_int_equal(times->nr_places, 2);
 }
 
+/* As many indexes as there are, and whatever they tell: rings are found when a record needs them, and not for ever. */
+static void indexes_without_end(void **state)
+{
+	enum { IDS = 1 << 16, MOST_SORTED = 1 << 22, INDEXES = 1000 };
+	uint64_t *ids = calloc(IDS, sizeof(*ids));
+	struct event_desc event = {
+		.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+		.ids = ids,
+		.nr_ids = IDS};
+	struct loss_times times;
+
+	(void)state;
+	assert_non_null(ids);
+	for (size_t i = 0; i < IDS; i++)
+		ids[i] = i + 1;
+	assert_int_equal(loss_times_init(&times, &event, 1), 0);
+	for (uint64_t i = 1; i <= INDEXES; i++)
+		TAKE(&times, RECORD_ID_INDEX, 1, i, 0, i, (uint64_t)-1);
+	assert_int_equal(times.nr_sorted, IDS); /* with the first */
+	TAKE(&times, PERF_RECORD_SAMPLE, 1, 250);
+	assert_int_equal(times.nr_places, INDEXES + 1); /* and the ids that no index has */
+	assert_int_equal(times.nr_sorted, 2 * IDS);
+	TAKE(&times, RECORD_ID_INDEX, 1, 7, 0, 7, (uint64_t)-1); /* nothing new */
+	TAKE(&times, PERF_RECORD_SAMPLE, 1, 260);
+	assert_int_equal(times.nr_sorted, 2 * IDS);
+	for (uint64_t i = 1; i <= INDEXES; i++) {
+		TAKE(&times, RECORD_ID_INDEX, 1, 1, 0, 7 + i % 2, (uint64_t)-1);
+		TAKE(&times, PERF_RECORD_SAMPLE, 1, 300 + i);
+	}
+	assert_in_range(times.nr_sorted, MOST_SORTED, MOST_SORTED + IDS);
+	assert_int_equal(loss_times_end(&times, 4000, NULL), 0);
+	loss_times_fini(&times);
+	free(ids);
+}
+
 /* A ring of a CPU is shared by tasks: those of its index are not told apart. */
 static void rings_of_cpus_are_of_no_task(void **state)
 {
@@ -940,6 +975,7 @@ int main(void)
 		cmocka_unit_test(readings_that_records_repeat),
 		cmocka_unit_test(rings_of_tasks),
 		cmocka_unit_test(readings_of_tasks),
+		cmocka_unit_test(indexes_without_end),
 		cmocka_unit_test(rings_of_cpus_are_of_no_task),
 		cmocka_unit_test(readings_that_end_with_a_record),
 		cmocka_unit_test(pauses_and_throttling),
