@@ -745,6 +745,30 @@ static void copies_of_jitdumps_have_a_bound(void **state)
 	assert_int_equal(collected.kept.nr + collected.kept.object_bytes, 0); /* they are under their path */
 }
 
+/* Its user could put another file under the path, one that only root can read. */
+static void a_jitdump_whose_file_is_not_known_is_not_copied(void **state)
+{
+	AUTO_BUF struct buf stream = {0}, ids = {0};
+	char directory[] = "/tmp/millrace-build-ids-XXXXXX", cache_path[64], path[64], command[128];
+	struct elf_id copy;
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(cache_path, sizeof(cache_path), "%s/cache", directory);
+	snprintf(path, sizeof(path), "%s/jit-1.dump", directory);
+	put_jitdump(&stream, directory, 1, &copy);
+	buf_fini(&stream);
+	put_map(&stream, 10, 0x1000, path, 1);
+	put_sample(&stream, 10, 0x5000, 2);
+	struct collected collected = {.build_ids = &ids,
+				      .kept = {.directory = cache_path, .max_bytes = 5000, .bundle = true}};
+	int err = scan(&stream, &plain, 1, &collected);
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(err, 0);
+	assert_int_equal(collected.kept.bytes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -766,6 +790,7 @@ int main(void)
 		cmocka_unit_test(what_goes_by_is_what_is_read_back),
 		cmocka_unit_test(notes_are_checked),
 		cmocka_unit_test(copies_of_jitdumps_have_a_bound),
+		cmocka_unit_test(a_jitdump_whose_file_is_not_known_is_not_copied),
 	};
 	uint8_t id[ELF_NOTE_BUILD_ID_MAX];
 

@@ -156,7 +156,9 @@ static void keep_jitdump(const struct history_object *object, struct collected *
 	struct cache_entry entry = {.name = object->name, .leaf = "dump"};
 	uint64_t bytes;
 
-	if (!kept->directory || fd < 0 || (under_path >= 0 && !kept->bundle))
+	/* With a build-id in place of its file, what is under the path may be anything, also what its user cannot read.
+	 */
+	if (!kept->directory || fd < 0 || (under_path >= 0 && !kept->bundle) || !mapped.file.inode)
 		return;
 	cache = entry.dir_fd = object_cache_open(kept->directory);
 	file_id_to_cache_id(&object->id.file, &entry.id);
