@@ -102,8 +102,10 @@ static int open_place(const struct place *place, const struct object_mapping *ma
 
 	if (path_fd < 0)
 		return path_fd;
-	if (mapped && mapped->hold)
-		return is_mapped(mapped, path_fd, &status) ? take_fd(&path_fd) : -ESTALE;
+	bool hold = mapped && mapped->hold;
+	if (hold && is_mapped(mapped, path_fd, &status))
+		return take_fd(&path_fd);
+	/* Where the device of a file is not that of its mappings it must be mapped to know it: file_id_is(). */
 	AUTO_FD int fd = object_file_reopen(path_fd);
 	if (fd == -ENOENT) /* there is no /proc */
 		fd = place_open(place, READ_FLAGS);
@@ -113,7 +115,9 @@ static int open_place(const struct place *place, const struct object_mapping *ma
 		return -errno;
 	if (!S_ISREG(status.st_mode))
 		return -EINVAL;
-	return is_mapped(mapped, fd, &status) ? take_fd(&fd) : -ESTALE;
+	if (!is_mapped(mapped, fd, &status))
+		return -ESTALE;
+	return hold ? take_fd(&path_fd) : take_fd(&fd);
 }
 
 int object_file_open(const char *path, const struct object_mapping *mapped)

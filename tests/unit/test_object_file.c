@@ -18,8 +18,11 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "sysinfo/object_file.h"
+#include "sysinfo/proc_maps.h"
 
 enum { SKIPPED = 77 };
 
@@ -209,6 +212,64 @@ static void held_file_is_read_after_it_was_replaced(void **state)
 	assert_string_equal(text, "held");
 }
 
+/* As /proc/PID/maps names it. */
+static struct file_id mapped_file(int fd)
+{
+	AUTO_BUF struct buf maps = {0};
+	struct proc_map map;
+	void *memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	struct file_id file = {0};
+
+	if (memory == MAP_FAILED || fd_slurp("/proc/self/maps", 1 << 20, &maps))
+		return file;
+	for (struct span rest = buf_span(&maps); proc_maps_next(&rest, &map);)
+		if (map.start == (uintptr_t)memory)
+			file = (struct file_id){.major = map.maj, .minor = map.min, .inode = map.ino};
+	munmap(memory, 4096);
+	return file;
+}
+
+/* In a mount namespace of its own: 0, SKIPPED, or what went wrong. */
+static int hold_file_of_btrfs(void)
+{
+	char command[256], path[128], text[16];
+
+	snprintf(command, sizeof(command),
+		 "PATH=$PATH:/usr/sbin; cd %s && truncate -s 120M image && mkfs.btrfs -q image >/dev/null 2>&1 && "
+		 "mount -o loop image etc && echo held >etc/held && echo another >etc/another",
+		 root);
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) || system(command))
+		return SKIPPED;
+	AUTO_FD int file = open(path_of("etc/held"), O_RDONLY | O_CLOEXEC);
+	struct object_mapping mapped = {.file = mapped_file(file), .hold = true};
+	if (!mapped.file.inode)
+		return 1;
+	snprintf(path, sizeof(path), "%s", path_of("etc/held"));
+	AUTO_FD int held = object_file_open(path, &mapped);
+	if (held < 0 || read(held, text, sizeof(text)) >= 0)
+		return 2;
+	if (text_of(object_file_reopen(held), text) || strcmp(text, "held\n"))
+		return 3;
+	return object_file_open(path_of("etc/another"), &mapped) == -ESTALE ? 0 : 4;
+}
+
+/* stat(2) tells another device there than mappings have. */
+static void file_of_btrfs_is_held(void **state)
+{
+	int status;
+
+	(void)state;
+	pid_t pid = fork();
+	if (!pid)
+		_exit(hold_file_of_btrfs());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	unlinkat(root_fd, "image", 0);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == SKIPPED)
+		skip(); /* CAP_SYS_ADMIN, a loop device and mkfs.btrfs are needed */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void deleted_file_is_opened_through_its_mapping(void **state)
 {
 	char text[16];
@@ -247,6 +308,7 @@ int main(void)
 		cmocka_unit_test(path_stays_below_its_root),
 		cmocka_unit_test(replaced_file_is_stale),
 		cmocka_unit_test(held_file_is_read_after_it_was_replaced),
+		cmocka_unit_test(file_of_btrfs_is_held),
 		cmocka_unit_test(deleted_file_is_opened_through_its_mapping),
 		cmocka_unit_test(process_that_is_gone_has_no_files),
 	};
