@@ -661,6 +661,16 @@ static void test_coverage_without_records(void **state)
 	assert_int_equal(coverage.elapsed_ns, 0);
 }
 
+static void take_record(struct loss_times *losses, uint32_t type, const uint64_t *words, size_t bytes)
+{
+	const struct perf_event_header header = {.type = type, .size = (uint16_t)(sizeof(header) + bytes)};
+	uint64_t record[12];
+
+	memcpy(record, &header, sizeof(header));
+	memcpy(record + 1, words, bytes);
+	assert_int_equal(loss_times_take(losses, (const uint8_t *)record, &header), 0);
+}
+
 /* Records of samples tell places, gaps and, where the ledger does not, from when to when it was. */
 static void test_coverage_of_records(void **state)
 {
@@ -687,20 +697,54 @@ static void test_coverage_of_records(void **state)
 		struct loss_times losses;
 		struct coverage coverage;
 		assert_int_equal(loss_times_init(&losses, &event, 1), 0);
-		for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
-			uint64_t record[12];
-			const struct perf_event_header header = {.type = records[i].type,
-								 .size = (uint16_t)(8 + records[i].bytes)};
-			memcpy(record, &header, sizeof(header));
-			memcpy(record + 1, records[i].words, records[i].bytes);
-			assert_int_equal(loss_times_take(&losses, (const uint8_t *)record, &header), 0);
-		}
+		for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
+			take_record(&losses, records[i].type, records[i].words, records[i].bytes);
 		const struct coverage_params params = {.ledger = &ledger, .losses = &losses, .nr_places = 9};
 		assert_int_equal(coverage_make(&params, &coverage), 0);
 		assert_true(coverage.exact);
 		assert_int_equal(coverage.nr_places, 2);
 		assert_int_equal(coverage.elapsed_ns, known ? 4000 : 2000);
 		assert_int_equal(coverage.sum.gap_ns, 900);
+		loss_times_fini(&losses);
+	}
+}
+
+/* No sample of a ring was kept before its loss: that may have lasted since the start, or since the counters tell it. */
+static void test_coverage_of_mixed_records(void **state)
+{
+	static uint64_t ids[] = {100, 101};
+	const struct event_desc event = {.attr = {.type = PERF_TYPE_TRACEPOINT,
+						  .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME,
+						  .sample_id_all = 1},
+					 .ids = ids,
+					 .nr_ids = 2};
+	enum { MS = 1000000 };
+	struct ledger_entry reading = {
+		.cause = LEDGER_RING_FULL, .cpu = 0, .tid = -1, .from_ns = 60 * MS, .to_ns = 100 * MS, .count = 7};
+	static const struct {
+		bool mixed, counted;
+		uint64_t gap_ns;
+	} cases[] = {{false, false, 0}, {true, false, 70 * MS}, {true, true, 31 * MS}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ledger ledger = {.started_ns = 20 * MS,
+					.ended_ns = 120 * MS,
+					.counted = cases[i].counted,
+					.entries = &reading,
+					.nr_entries = cases[i].counted};
+		struct loss_times losses;
+		struct coverage coverage;
+		const uint64_t index[] = {2, 100, 0, 0, (uint64_t)-1, 101, 1, 1, (uint64_t)-1},
+			       sample[] = {101, 30 * MS}, lost[] = {100, 7, 90 * MS, 100};
+		assert_int_equal(loss_times_init(&losses, &event, 1), 0);
+		take_record(&losses, RECORD_ID_INDEX, index, sizeof(index));
+		take_record(&losses, PERF_RECORD_SAMPLE, sample, sizeof(sample));
+		take_record(&losses, PERF_RECORD_LOST, lost, sizeof(lost));
+		const struct coverage_params params = {.ledger = &ledger, .losses = &losses, .mixed = cases[i].mixed};
+		assert_int_equal(coverage_make(&params, &coverage), 0);
+		assert_int_equal(coverage.exact, !cases[i].mixed);
+		assert_int_equal(coverage.sum.gap_ns, cases[i].gap_ns);
 		loss_times_fini(&losses);
 	}
 }
@@ -753,6 +797,7 @@ int main(void)
 		cmocka_unit_test(test_coverage),
 		cmocka_unit_test(test_coverage_without_records),
 		cmocka_unit_test(test_coverage_of_records),
+		cmocka_unit_test(test_coverage_of_mixed_records),
 		cmocka_unit_test(test_percent_is_bounded),
 	};
 

@@ -541,7 +541,10 @@ static int keep(struct collector *collector, const uint8_t *record, size_t size)
 	return 0;
 }
 
-/* The front of the last sample of a visit, and of the last one before a gap: loss_times needs no other. */
+/*
+ * The front of the last sample of a visit, and of the last one before a LOST record: loss_times needs no other of a
+ * stream that has one ring. Of several rings it is that of any of them: coverage_params.mixed.
+ */
 static int keep_sample(struct collector *collector)
 {
 	_Alignas(8) uint8_t front[MOST_SAMPLE_BYTES];

@@ -371,11 +371,31 @@ static bool has_input(const struct loss_times *losses)
 	return losses && losses->nr_places && losses->last_ns;
 }
 
-static int gaps_of_records(struct ledger *ledger, struct loss_times *losses, struct ledger_entry **ret, size_t *ret_nr)
+/*
+ * The samples of a ring before its first LOST record may not be among those that were kept (collector.c): then the gap
+ * may have begun with the recording. What the counters tell shortens it.
+ */
+static void extend_gaps(const struct ledger *ledger, struct loss_times *losses)
 {
+	for (size_t i = 0; i < losses->nr_gaps; i++) {
+		struct ledger_entry *gap = &losses->gaps[i];
+		if (gap->cause == LEDGER_RING_FULL && gap->from_ns == gap->to_ns && ledger->started_ns &&
+		    ledger->started_ns < gap->to_ns)
+			gap->from_ns = ledger->started_ns;
+	}
+}
+
+static int gaps_of_records(const struct coverage_params *params, struct ledger_entry **ret, size_t *ret_nr)
+{
+	struct loss_times *losses = params->losses;
+	struct ledger *ledger = params->ledger;
 	int err = loss_times_end(losses, ledger->ended_ns ? ledger->ended_ns : losses->last_ns, ledger);
 
-	return err ? err : ledger_join(ledger, losses->gaps, losses->nr_gaps, ret, ret_nr);
+	if (err)
+		return err;
+	if (params->mixed)
+		extend_gaps(ledger, losses);
+	return ledger_join(ledger, losses->gaps, losses->nr_gaps, ret, ret_nr);
 }
 
 /* Without those of task events. */
@@ -400,8 +420,7 @@ int coverage_make(const struct coverage_params *params, struct coverage *ret)
 	struct coverage coverage = {.exact = by_records && !params->mixed, .nr_places = params->nr_places};
 	AUTO_FREE struct ledger_entry *gaps = NULL;
 	size_t nr_gaps;
-	int err = by_records ? gaps_of_records(ledger, params->losses, &gaps, &nr_gaps)
-			     : gaps_of_readings(params, &gaps, &nr_gaps);
+	int err = by_records ? gaps_of_records(params, &gaps, &nr_gaps) : gaps_of_readings(params, &gaps, &nr_gaps);
 
 	if (!err)
 		err = ledger_sum(gaps, nr_gaps, &coverage.sum);
