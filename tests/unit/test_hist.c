@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "analyze/machine/stacks.h"
+#include "analyze/report/count.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
 #include "analyze/symbols/dso.h"
@@ -329,6 +331,54 @@ static void test_tally_cells(void **state)
 	tally_fini(&tally);
 }
 
+static bool is_in_lib_b(const void *ctx, const struct hist_place *at)
+{
+	(void)ctx;
+	return at->dso == &lib_b;
+}
+
+/* A caller of samples that are shown and of others is two rows, each with the periods of its own samples. */
+static void test_callers_of_what_is_hidden(void **state)
+{
+	(void)state;
+	static const struct symbol sym_main = {.start = 0x40, .end = 0x50, .name = "main"};
+	const struct location caller = {.ip = 0x41, .dso = &lib_a, .symbol = &sym_main, .level = '.'};
+	const struct count_options options = {
+		.hist = {.keys = {HIST_SYM}, .nr_keys = 1, .children = true, .splits_filtered = true},
+		.rules = {.hides_sample = is_in_lib_b},
+	};
+	const struct {
+		struct dso *dso;
+		const struct symbol *symbol;
+		uint64_t period;
+	} samples[] = {{&lib_a, &sym_x, 3}, {&lib_b, &sym_x, 10}, {&lib_a, &sym_y, 4}, {&lib_b, &sym_y, 20}};
+	struct stacks *stacks = stacks_new();
+	struct tally tally = {0};
+	struct hist *hist;
+	uint32_t chain, cell;
+
+	assert_non_null(stacks);
+	assert_int_equal(stacks_intern(stacks, &caller, 1, &chain), 0);
+	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+		struct hist_place at = place(&sh, samples[i].dso, samples[i].symbol, 0);
+		at.filtered = samples[i].dso == &lib_b;
+		assert_int_equal(tally_find(&tally, &at, chain, &cell), 0);
+		tally.amounts[cell] = (struct hist_amount){.period = samples[i].period, .nr_samples = 1};
+	}
+	assert_int_equal(count_cells(&tally, stacks, &options, &hist), 0);
+	struct hist_place of_caller = place(&sh, &lib_a, &sym_main, 0);
+	const struct hist_entry *shown = hist_entry_of(hist, &of_caller);
+	of_caller.filtered = true;
+	const struct hist_entry *hidden = hist_entry_of(hist, &of_caller);
+	assert_non_null(shown);
+	assert_non_null(hidden);
+	assert_int_equal(shown->children_period, 3 + 4);
+	assert_int_equal(hidden->children_period, 10 + 20);
+	hist_free(hist);
+	tally_fini(&tally);
+	stacks_free(stacks);
+}
+
 /* By numbers, then names, then what tells rows apart, as in small tables. */
 static void check_order(uint64_t nr_entries, bool any_ties)
 {
@@ -380,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_order_of_equals),
 		cmocka_unit_test(test_objects_come_before_missing_symbols),
 		cmocka_unit_test(test_callers_count_once),
+		cmocka_unit_test(test_callers_of_what_is_hidden),
 		cmocka_unit_test(test_activities),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_sort_without_trees),

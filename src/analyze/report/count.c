@@ -7,12 +7,13 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 
-/* Where a frame counts below samples of one name, thread and CPU. */
+/* Where a frame counts below samples of one name, thread and CPU, which are all shown or all hidden. */
 struct known_caller {
 	struct hist_entry *entry; /* NULL: empty */
 	const struct comm *comm;
 	uint32_t tid, frame;
 	int32_t cpu;
+	bool filtered;
 };
 
 enum { KNOWN_CALLERS = 1024 /* a power of two */ };
@@ -45,11 +46,12 @@ static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t 
 /* The slot of a caller; *slot->entry is NULL when another one was there. */
 static struct known_caller *known_caller(const struct count *count, const struct hist_place *place, uint32_t frame)
 {
-	uint64_t hash = hash_mix((uintptr_t)place->comm, (uint64_t)place->tid << 32 | frame);
+	uint64_t hash = hash_mix((uintptr_t)place->comm, (uint64_t)place->tid << 32 | frame) + place->filtered;
 	struct known_caller *slot = &count->callers[hash & (KNOWN_CALLERS - 1)];
 
-	if (slot->comm != place->comm || slot->tid != place->tid || slot->frame != frame || slot->cpu != place->cpu)
-		*slot = (struct known_caller){NULL, place->comm, place->tid, frame, place->cpu};
+	if (slot->comm != place->comm || slot->tid != place->tid || slot->frame != frame || slot->cpu != place->cpu ||
+	    slot->filtered != place->filtered)
+		*slot = (struct known_caller){NULL, place->comm, place->tid, frame, place->cpu, place->filtered};
 	return slot;
 }
 
