@@ -405,6 +405,18 @@ def test_trees_and_expressions_are_checked(words, why, small, millrace):
     assert why in millrace('report', '--stdio', *words, '-i', small, status=129 if why else 0).err
 
 
+def test_a_tree_of_an_event_without_its_keys(need_tracefs, program, run, millrace, tmp_path):
+    """Samples of cpu-clock have no next_comm: their table has no level."""
+    file = tmp_path / 'perf.data'
+    millrace('record', '-q', '-a', '-e', 'sched:sched_switch', '-e', 'cpu-clock', '-o', file, '--', 'sleep', '0.2')
+    out = tmp_path / 'out'
+    run(['sh', '-c', '"$0" report --stdio --hierarchy -s next_comm -i "$1" | head -c 1000000 >"$2"', program, file,
+         out])
+    text = out.read_text()
+    assert "of event 'cpu-clock'" in text and re.search(r'^# Overhead +next_comm$', text, re.M)
+    assert len(text) < 1000000 and max(map(len, text.splitlines())) < 1000
+
+
 def test_pipe(need_root, perf, millrace):
     stream = perf('record', '-e', 'cpu-clock', '-g', '-o', '-', '--', 'sh', '-c', 'ls -lR /usr/share/doc >/dev/null',
                   binary=True).out

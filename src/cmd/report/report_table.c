@@ -443,10 +443,13 @@ static int print_entries(struct table *table, struct graph *graph)
 
 enum { INDENT = 3 /* of a level */, NO_ENTRY_INDENT = 4 };
 
-/* Numbers stand behind a margin as wide as the deepest one's, and then the keys. With a separator there is none. */
+/*
+ * Numbers stand behind a margin as wide as the deepest one's, and then the keys. With a separator there is none, and
+ * in the table of an event that has none of the keys.
+ */
 static unsigned margin(const struct table *table)
 {
-	return table->options->separator ? 0 : (table->nr_levels - 1) * INDENT;
+	return table->options->separator || !table->nr_levels ? 0 : (table->nr_levels - 1) * INDENT;
 }
 
 /* Between columns. */
