@@ -50,6 +50,21 @@ def stripped(tmp_path_factory):
     return place
 
 
+def test_an_object_without_a_name(millrace, stripped, tmp_path):
+    """No package has installed it. A copy is found by its build-id."""
+    notes = run_command(['readelf', '-n', stripped / 'hot']).out
+    build_id = bytes.fromhex(re.search('Build ID: ([0-9a-f]+)', notes)[1])
+    copy = tmp_path / 'own-home' / '.debug' / '.build-id' / build_id.hex()[:2] / build_id.hex()[2:] / 'elf'
+    copy.parent.mkdir(parents=True)
+    shutil.copy(stripped / 'hot', copy)
+    body = struct.pack('<2I3Q4B20s2I', 7, 7, 0x400000, 0x100000, 0, len(build_id), 0, 0, 0, build_id, 5, 2) + bytes(8)
+    mapped = struct.pack('<IHH', 10, 2 | 1 << 14, 8 + len(body)) + body
+    file = tmp_path / 'data'
+    file.write_bytes(perf_file.build([perf_file.attr(type=1, sample_period=1, sample_type=7)], {},
+                                     records=mapped + perf_file.sample(2, 0x400008, 7 << 32 | 7, 10**9)))
+    assert 'is stripped' in millrace('report', '--stdio', '-i', file, timeout=60).err
+
+
 @pytest.fixture(scope='module')
 def data(run, program, stripped):
     run([program, 'record', '-q', '-N', '-e', 'cpu-clock:u', '-F', '999', '-o', stripped / 'data', '--',

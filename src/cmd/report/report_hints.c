@@ -162,11 +162,11 @@ static bool list_has(const char *text, const char *path)
 	return false;
 }
 
-/* The Debian package that installed a file. false: not known. */
+/* The Debian package that installed a file. false: not known, or the name of the object is no path. */
 static bool find_package(const char *path, char ret[128])
 {
 	static const char directory[] = "/var/lib/dpkg/info";
-	DIR *dir = opendir(directory);
+	DIR *dir = path[0] == '/' ? opendir(directory) : NULL;
 	struct dirent *entry;
 	bool found = false;
 
