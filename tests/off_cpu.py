@@ -6,6 +6,7 @@ import re
 import struct
 from collections import defaultdict, namedtuple
 
+import perf_file
 from perfdata import ADDR, CALLCHAIN, PERIOD, RAW, SAMPLE, TID, TIME, PerfData
 
 SOFTWARE, CONTEXT_SWITCHES, TRACEPOINT = 1, 3, 2
@@ -110,3 +111,24 @@ class Switches:
 def between(times, first, last):
     """Those of a list in order that are in this range, both ends included."""
     return times[bisect.bisect_left(times, first):bisect.bisect_right(times, last)]
+
+
+def made_recording(path, *records):
+    """Of cpu-clock and offcpu-time, with context switches."""
+    sample_type = 1 << 16 | 1 | 2 | 4 | 128 | 256
+    values = {'type': SOFTWARE, 'sample_period': 1}
+    clock = perf_file.attr(**values, config=0, sample_type=sample_type, bits=1 << 18 | 1 << 26)
+    waits = perf_file.attr(**values, config=CONTEXT_SWITCHES, sample_type=sample_type | RAW, bits=1 << 18)
+    names = perf_file.event_desc(('cpu-clock', clock, [5]), ('offcpu-time', waits, [6]))
+    path.write_bytes(perf_file.build([clock, waits], {12: names}, ids=[[5], [6]],
+                                     records=b''.join(records) + perf_file.FINISHED_ROUND))
+
+
+def made_sample(tid, time, cpu, period):
+    return perf_file.sample(2, 5, 0x1000, tid << 32 | tid, time, cpu, period)
+
+
+def made_wait(tid, time, cpu, waited):
+    """Blocked to the end."""
+    sleeping = struct.pack('<2IQ', 12, 1, 0)
+    return perf_file.sample(2, 6, 0x1000, tid << 32 | tid, time, cpu, waited, *struct.unpack('<2Q', sleeping))

@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import perf_file  # noqa: E402
 from conftest import wait_until  # noqa: E402
 from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, SOFTWARE, STARTING,  # noqa: E402
-                     SUM, UNKNOWN, Switches, between, by_tid, waits_of)
+                     SUM, UNKNOWN, Switches, between, by_tid, made_recording, made_sample, made_wait, waits_of)
 from perfdata import SAMPLE, PerfData  # noqa: E402
 
 USAGE = 129
@@ -508,6 +508,28 @@ def test_report_by_state_and_wall(record, millrace, tmp_path):
     millrace('record', '-e', 'cpu-clock', '-o', path, '--', 'true')
     done = millrace('report', '-i', path, '--wall', status=None)
     assert done.status and '--off-cpu' in done.err and len(done.err.splitlines()) == 1
+
+
+def test_wall_time_with_filters(millrace, tmp_path):
+    """What a thread did on a CPU that is left out is no time on the others."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    made_recording(path, made_sample(7, 1000 * ms, 0, ms), made_wait(7, 2000 * ms, 1, 900 * ms),
+                   made_sample(7, 3000 * ms, 1, ms), made_sample(7, 4000 * ms, 0, ms))
+
+    def times(*args):
+        table = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid', *args).out)
+        ((row,),) = [event['entries'] for event in table['events'] if event['entries']]
+        return row['on_cpu'] // ms, row['off_cpu_blocked'] // ms
+
+    assert times() == (1 + 100 + 1000 + 1000, 900)
+    assert times('-C', '0') == (1 + 1000, 0)
+    assert times('-C', '1') == (100 + 1000, 900)
+    assert times('--time', '0.5,2.5') == (1, 900)
+    assert times('--time', ' 0.5,2.5 ') == (1, 900)
+    for words in (['--time', '0.5,1.5 2.5,5'], ['--switch-on', 'cpu-clock'], ['--switch-off', 'cpu-clock']):
+        done = millrace('report', '-i', path, '--wall', *words, status=USAGE)
+        assert '--wall' in done.err and len(done.err.splitlines()) == 1 and not done.out
+        millrace('report', '-i', path, *words)
 
 
 def test_script_fields(record, millrace, tmp_path):

@@ -49,6 +49,11 @@ void input_enter_sandbox(const struct input_options *options, const char *output
 	sandbox_enter(output, options->machine.download.wanted ? flags | SANDBOX_DOWNLOADS : flags);
 }
 
+bool input_has_time_ranges(const struct input_options *options)
+{
+	return options->time && time_ranges_are_several(options->time);
+}
+
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret)
 {
 	struct sigaction action = {.sa_handler = file_shrank};

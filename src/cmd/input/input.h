@@ -101,6 +101,9 @@ const char *input_path(const struct input_options *options);
 /* sandbox_enter() for a command that writes `output`; NULL: nothing. Behind pager_open(), before input_open(). */
 void input_enter_sandbox(const struct input_options *options, const char *output, enum sandbox_flags flags);
 
+/* Is --time more than one range, with gaps between them? */
+bool input_has_time_ranges(const struct input_options *options);
+
 /* Opens the session, with `flags`, and with SESSION_FORCE for -f. Prints the reason of a failure. 0 or -errno. */
 int input_open(const struct input_options *options, enum session_flags flags, struct session **ret);
 

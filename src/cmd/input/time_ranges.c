@@ -135,6 +135,15 @@ static int parse_seconds_ranges(const char *text, uint64_t start_ns, struct buf 
 	return 0;
 }
 
+bool time_ranges_are_several(const char *text)
+{
+	if (strchr(text, '%'))
+		return strchr(text, ',');
+	text += strspn(text, " \t");
+	text += strcspn(text, " \t");
+	return text[strspn(text, " \t")];
+}
+
 int time_ranges_limit(struct session *session, const char *text, bool since_first, struct diag *reterr)
 {
 	bool shares = strchr(text, '%');

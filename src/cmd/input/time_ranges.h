@@ -15,3 +15,6 @@ struct session;
  * 0, -EINVAL and why, or -ENOMEM.
  */
 int time_ranges_limit(struct session *session, const char *text, bool since_first, struct diag *reterr);
+
+/* Has a text that time_ranges_limit() takes more than one range? */
+bool time_ranges_are_several(const char *text);

@@ -597,6 +597,14 @@ static bool has_accesses(const struct event_desc *events, size_t nr)
 	return false;
 }
 
+/* Are samples left out between those that are read? */
+static bool has_gaps(const struct report_options *options)
+{
+	const struct sample_filter *filter = &options->samples.filter;
+
+	return filter->on_event || filter->off_event || input_has_time_ranges(&options->input);
+}
+
 int report_options_fit(struct report_options *options, const struct session *session, struct diag *reterr)
 {
 	bool branches = has_branches(session), pipe = session_info(session)->pipe;
@@ -606,6 +614,10 @@ int report_options_fit(struct report_options *options, const struct session *ses
 
 	if (options->samples.wall && counts + options->memory)
 		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
+	if (options->samples.wall && has_gaps(options))
+		return diag_set(reterr, -EINVAL,
+				"--wall needs all samples of a time: give --time one range, and leave out --switch-on and "
+				"--switch-off");
 	if (options->branches == BRANCHES_YES && !branches && !pipe)
 		return diag_set(reterr, -EINVAL, "this recording has no branches to count: record them with -b or -j");
 	if (options->memory && !pipe && !has_accesses(events, nr))

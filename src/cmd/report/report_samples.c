@@ -461,8 +461,11 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 	return err;
 }
 
-/* All counts in the event of the times off the CPU, in nanoseconds. */
-static int take_time(struct samples *samples, struct task *task, const struct session_record *record)
+/*
+ * All counts in the event of the times off the CPU, in nanoseconds. Also what is not counted, as it was on another CPU
+ * than those that are chosen, ends a time of its thread.
+ */
+static int take_time(struct samples *samples, struct task *task, const struct session_record *record, bool counted)
 {
 	size_t index = event_index(samples, record->event), event = wall_off_cpu_event(samples->wall);
 	struct event_samples *into = event_samples(samples, event);
@@ -476,13 +479,14 @@ static int take_time(struct samples *samples, struct task *task, const struct se
 		if (off_cpu_decode(&record->sample, &wait))
 			return 0;
 		int err = wall_take_off_cpu(samples->wall, &record->sample, &wait);
-		return err ? err : take_wait(samples, into, task, record, &wait);
+		return err || !counted ? err : take_wait(samples, into, task, record, &wait);
 	}
 	if (index != wall_on_cpu_event(samples->wall) || !record->sample.tid)
 		return 0;
 	int err = wall_take_on_cpu(samples->wall, &record->sample, &on_ns);
-	if (!err)
-		err = find_cell(samples, into, task, record, &cell);
+	if (err || !counted)
+		return err;
+	err = find_cell(samples, into, task, record, &cell);
 	if (!err && cell != CELL_LEFT_OUT)
 		count(samples, into, cell, on_ns);
 	return err;
@@ -516,23 +520,26 @@ int samples_take(struct samples *samples, const struct session_record *record)
 {
 	const struct sample *sample = &record->sample;
 	struct task *task = machine_task(samples->machine, sample->pid, sample->tid);
+	bool counted = sample_filter_has_cpu(&samples->options.filter, sample->cpu);
 
 	if (!samples->started)
 		start(samples);
 	samples->last = (struct samples_place){.left_out = true};
-	if (!sample_filter_has_cpu(&samples->options.filter, sample->cpu))
+	if (!counted && !samples->wall)
 		return 0;
 	struct event_samples *event = event_samples(samples, event_index(samples, record->event));
 	if (!task || !event)
 		return -ENOMEM;
 	if (samples->parallelism) {
-		int counted = find_parallelism(samples, record);
-		if (counted <= 0)
-			return counted;
+		int found = find_parallelism(samples, record);
+		if (found <= 0)
+			return found;
 	}
 	struct off_cpu_wait wait;
-	if (samples->wall)
-		return with_time(samples, sample, take_time(samples, task, record));
+	if (samples->wall) {
+		int err = take_time(samples, task, record, counted);
+		return counted ? with_time(samples, sample, err) : err;
+	}
 	if (samples->options.mode == SAMPLES_BRANCHES)
 		return with_time(samples, sample, take_branches(samples, event, task, record));
 	if (samples->options.mode == SAMPLES_MEMORY)
