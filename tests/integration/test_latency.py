@@ -7,6 +7,8 @@ from collections import defaultdict
 
 import pytest
 
+from off_cpu import made_recording, made_sample, made_wait
+
 USAGE = 129
 
 
@@ -83,6 +85,15 @@ def test_one_parallelism_alone(millrace, data):
         assert event['samples'] == samples[level]
     event, _ = entries(millrace, data, '--parallelism', '1-64')
     assert event['samples'] == sum(samples.values())
+
+
+def test_waits_do_not_run(millrace, tmp_path):
+    """A sample of a time off the CPU is no sample of a task that runs."""
+    path = tmp_path / 'perf.data'
+    made_recording(path, made_wait(8, 10**9, 0, 10**6), made_sample(7, 2 * 10**9, 0, 1000))
+    events = json.loads(millrace('report', '--json', '-i', path, '-s', 'tid,parallelism').out)['events']
+    rows = [row for event in events for row in event['entries']]
+    assert [(row['tid'], row['parallelism'], row['latency']) for row in rows] == [(7, 1, 1000)]
 
 
 def test_needs_switches(millrace, tmp_path):

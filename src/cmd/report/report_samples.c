@@ -334,6 +334,8 @@ static void count(struct samples *samples, struct event_samples *event, uint32_t
 /* 1; 0: the sample is not counted; -ENOMEM. */
 static int find_parallelism(struct samples *samples, const struct session_record *record)
 {
+	if (off_cpu_is_event(record->event)) /* it tells nothing of how many ran in that time; its task did not */
+		return 0;
 	samples->running = parallelism_at(samples->parallelism, record);
 	if (!samples->running)
 		return -ENOMEM;
@@ -348,9 +350,7 @@ static int find_parallelism(struct samples *samples, const struct session_record
 	}
 	if (samples->details)
 		details_set_parallelism(samples->details, samples->running);
-	/* A sample of a time off the CPU tells nothing of how many ran in that time. */
-	return !off_cpu_is_event(record->event) &&
-	       (!samples->options.parallelisms || cpuset_has(samples->options.parallelisms, samples->running));
+	return !samples->options.parallelisms || cpuset_has(samples->options.parallelisms, samples->running);
 }
 
 int samples_observe(struct samples *samples, const struct session_record *record)
