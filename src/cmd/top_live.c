@@ -23,10 +23,11 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/sandbox.h"
+#include "cmd/top_decay.h"
 #include "cmd/top_history.h"
 #include "read/session.h"
 
-enum { PIPE_BYTES = 1 << 20, DECAY_OF = 8 /* as perf top: 7 of 8 stay at each update */ };
+enum { PIPE_BYTES = 1 << 20 };
 
 /*
  * What is counted may take MOST_COUNTED times as much memory as what is held. What has no samples any more is forgotten
@@ -36,8 +37,9 @@ enum { MOST_COUNTED = 4, SHRINK_PART = 4, SHRINK_EXITS = 1 << 12, MEASURE_SAMPLE
 
 /* What the view looks at of an event: the cells that are counted, with amounts of their own that decay. */
 struct shown_event {
-	struct tally tally; /* its interned items are those of the event's tally: see borrow_cells() */
-	uint32_t room;      /* of tally.amounts */
+	struct tally tally;       /* its interned items are those of the event's tally: see borrow_cells() */
+	struct decay_rest *rests; /* of tally.amounts */
+	uint32_t room;            /* of both */
 };
 
 struct live {
@@ -246,32 +248,69 @@ static int fit_shown(struct shown_event *shown, uint32_t nr)
 		if (!amounts)
 			return -ENOMEM;
 		shown->tally.amounts = amounts;
+		struct decay_rest *rests = reallocarray(shown->rests, room, sizeof(*rests));
+		if (!rests)
+			return -ENOMEM;
+		shown->rests = rests;
 		shown->room = room;
 	}
 	memset(shown->tally.amounts + shown->tally.nr, 0, (nr - shown->tally.nr) * sizeof(struct hist_amount));
+	memset(shown->rests + shown->tally.nr, 0, (nr - shown->tally.nr) * sizeof(struct decay_rest));
 	shown->tally.nr = nr;
 	return 0;
 }
 
-/* What was shown decays, or goes, or stays; what came since is added to it. */
+/* What was shown decays, or goes, or stays; what came since is added to it. Without room less than a sample goes. */
 static void update_event(const struct live *live, struct shown_event *shown, struct tally *tally)
 {
 	if (fit_shown(shown, tally->nr))
 		return; /* it comes with the next update */
+	uint64_t least_parts = live->full ? DECAY_PARTS : DECAY_LEAST_PARTS;
 	for (uint32_t i = 0; i < tally->nr; i++) {
 		struct hist_amount *amount = &shown->tally.amounts[i], *new = &tally->amounts[i];
-		if (live->zero)
+		if (live->zero) {
 			*amount = (struct hist_amount){0};
-		else if (!live->total) {
-			amount->period = amount->period * (DECAY_OF - 1) / DECAY_OF;
-			amount->nr_samples = amount->nr_samples * (DECAY_OF - 1) / DECAY_OF;
-			if (!amount->nr_samples)
-				amount->period = 0;
+			shown->rests[i] = (struct decay_rest){0};
+		} else if (!live->total) {
+			decay_amount(amount, &shown->rests[i], least_parts);
 		}
 		amount->period += new->period;
 		amount->nr_samples += new->nr_samples;
 		*new = (struct hist_amount){0};
 	}
+}
+
+/* The cells that shrink_tallies() keeps. */
+static void mark_rests(struct shown_event *shown, const struct tally *tally)
+{
+	for (uint32_t i = 0; i < shown->tally.nr; i++)
+		shown->rests[i].stays = shown->tally.amounts[i].nr_samples || tally->amounts[i].nr_samples;
+}
+
+/* As shrink_tallies() has done with the amounts, unless it came to nothing. */
+static void keep_rests(struct shown_event *shown, uint32_t nr_before)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < nr_before && shown->tally.nr < nr_before; i++)
+		if (shown->rests[i].stays)
+			shown->rests[nr++] = shown->rests[i];
+}
+
+static int shrink_cells(struct live *live)
+{
+	AUTO_FREE uint32_t *nr_before = calloc(live->samples.nr + 1, sizeof(*nr_before));
+
+	if (!nr_before)
+		return -ENOMEM;
+	for (size_t i = 0; i < live->samples.nr; i++) {
+		nr_before[i] = live->shown[i].tally.nr;
+		mark_rests(&live->shown[i], &live->samples.events[i].tally);
+	}
+	int err = samples_shrink(&live->samples, live->tallies);
+	for (size_t i = 0; i < live->samples.nr; i++)
+		keep_rests(&live->shown[i], nr_before[i]);
+	return err;
 }
 
 /* After an update: what has decayed goes when there is much. Without memory for that it is tried again. */
@@ -288,7 +327,7 @@ static void shrink(struct live *live)
 		if (live->shown[i].tally.nr > live->samples.events[i].tally.nr)
 			return;
 	live->nr_exits = 0;
-	if (!samples_shrink(&live->samples, live->tallies))
+	if (!shrink_cells(live))
 		live->shrink_at = 2 * samples_bytes(&live->samples);
 }
 
@@ -501,6 +540,7 @@ static void live_free(struct live *live)
 	close_fd(live->kernel_fd);
 	for (size_t i = 0; i < live->nr_events; i++) {
 		free(live->shown[i].tally.amounts);
+		free(live->shown[i].rests);
 		buf_fini(&live->names[i]);
 	}
 	free(live->shown);
