@@ -556,6 +556,25 @@ static void live_free(struct live *live)
 	free(live);
 }
 
+static bool has_ended(struct live *live)
+{
+	pthread_mutex_lock(&live->lock);
+	bool ended = live->ended;
+	pthread_mutex_unlock(&live->lock);
+	return ended;
+}
+
+/* The exit status of a recorder that has ended. by_itself: before it was asked to. */
+static int recorder_status(int status, bool by_itself)
+{
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	if (!by_itself)
+		return 0; /* a signal of ours: that is no failure */
+	log_error("the recorder was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return INPUT_EXIT_ERROR;
+}
+
 int live_stop(struct live *live)
 {
 	int status = 0;
@@ -563,14 +582,18 @@ int live_stop(struct live *live)
 	if (!live)
 		return 0;
 	if (live->recorder > 0) {
+		bool by_itself = has_ended(live);
 		kill(live->recorder, SIGTERM);
 		if (live->has_counter)
 			pthread_join(live->counter, NULL);
 		while (waitpid(live->recorder, &status, 0) < 0 && errno == EINTR)
 			;
 		print_messages(live->message_fd);
-		/* It ends because we asked for it: that is no failure. */
-		status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+		status = recorder_status(status, by_itself);
+	}
+	if (live->begun && live->err) { /* else it could not be started: see wait_for_begin() */
+		log_error("the samples could not be counted to the end: %s", live->diag.text);
+		status = status ? status : INPUT_EXIT_ERROR;
 	}
 	live_free(live);
 	return status;

@@ -36,5 +36,8 @@ int live_start(const struct live_options *options, struct live **ret, struct dia
 
 struct view_source *live_source(struct live *live);
 
-/* Ends the recorder, and what it said goes to standard error. Its exit status. NULL: 0. */
+/*
+ * Ends the recorder, and what it said goes to standard error, with what went wrong here. Its exit status; an error when
+ * it was killed, or when what came could not be counted. NULL: 0.
+ */
 int live_stop(struct live *live);

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The view over a recording that runs: `millrace top`."""
+import os
 import re
+import signal
 
 import pytest
 
-from conftest import run_command
+from conftest import run_command, stat_of
 from screen import Screen
 
 OWN = ['-e', 'cpu-clock:u', '-F', '1000', '-d', '0.2']
@@ -199,3 +201,18 @@ def test_a_signal_ends_the_recorder_too(load, tmp_path):
         main = [pid for pid in pids if 'millrace' in open(f'/proc/{pid}/comm').read()]
         run_command(['kill', '-TERM', *main])
         assert screen.ended() in (143, 0)
+
+
+def test_a_recorder_that_is_killed(load, tmp_path):
+    """What came before is shown; at the end it is said."""
+    with Screen(['top', '-p', load.pid, *OWN], cwd=tmp_path) as screen:
+        screen.wait(lambda text: re.search(r'[\d.]+% .*spin', text))
+        pids = [pid for pid in run_command(['pgrep', '-f', f'top -p {load.pid} -e']).out.split()
+                if 'millrace' in open(f'/proc/{pid}/comm').read()]
+        (recorder,) = [pid for pid in pids if stat_of(pid)[1] in pids]
+        os.kill(int(recorder), signal.SIGKILL)
+        screen.wait('[ended]')
+        assert re.search(r'[\d.]+% .*spin', screen.text())
+        screen.keys('q')
+        assert screen.ended() == 255
+        assert 'killed by signal 9' in screen.err()
