@@ -532,6 +532,26 @@ def test_wall_time_with_filters(millrace, tmp_path):
         millrace('report', '-i', path, *words)
 
 
+def test_a_page_of_plain_samples_only(millrace, tmp_path):
+    """Where a sample counts in more than one row, or otherwise, its page would have parts without it."""
+    path, page = tmp_path / 'perf.data', tmp_path / 'page.html'
+    made_recording(path, made_sample(7, 10**9, 0, 1000), made_wait(7, 2 * 10**9, 0, 1000))
+    for words in (['--wall'], ['-s', 'tid,state'], ['-s', 'waker']):
+        done = millrace('report', '-i', path, '--html', page, *words, status=USAGE)
+        assert '--html' in done.err and len(done.err.splitlines()) == 1
+        assert not page.exists()
+        millrace('report', '-i', path, *words)
+    millrace('report', '-i', path, '--html', page, '-s', 'tid')
+    page.unlink()
+    for more, words in ((1 << 11, ['-b']), (1 << 15, ['--mem-mode'])):  # branches; accesses
+        path.write_bytes(perf_file.build([perf_file.attr(type=1, sample_period=1, sample_type=7 | more)], {}))
+        millrace('report', '-i', path, *words)
+        assert '--html' in millrace('report', '-i', path, '--html', page, *words, status=USAGE).err
+        assert not page.exists()
+        millrace('report', '-i', path, '--html', page)
+        page.unlink()
+
+
 def test_script_fields(record, millrace, tmp_path):
     threads, waits = record('pipe', 2)
     text = millrace('script', '-i', tmp_path / 'perf.data', '-F', 'tid,event,state,wait').out

@@ -605,6 +605,13 @@ static bool has_gaps(const struct report_options *options)
 	return filter->on_event || filter->off_event || input_has_time_ranges(&options->input);
 }
 
+/* Tree, flame graph and heat map are made of samples that count in one row each, with their period. */
+static bool fits_page(const struct samples_options *samples)
+{
+	return !samples->wall && samples->mode == SAMPLES_PLAIN && !hist_has_key(&samples->hist, HIST_STATE) &&
+	       !hist_has_key(&samples->hist, HIST_WAKER);
+}
+
 int report_options_fit(struct report_options *options, const struct session *session, struct diag *reterr)
 {
 	bool branches = has_branches(session), pipe = session_info(session)->pipe;
@@ -615,9 +622,10 @@ int report_options_fit(struct report_options *options, const struct session *ses
 	if (options->samples.wall && counts + options->memory)
 		return diag_set(reterr, -EINVAL, "--wall counts time: leave out -b and --mem-mode");
 	if (options->samples.wall && has_gaps(options))
-		return diag_set(reterr, -EINVAL,
-				"--wall needs all samples of a time: give --time one range, and leave out --switch-on and "
-				"--switch-off");
+		return diag_set(
+			reterr, -EINVAL,
+			"--wall needs all samples of a time: give --time one range, and leave out --switch-on and "
+			"--switch-off");
 	if (options->branches == BRANCHES_YES && !branches && !pipe)
 		return diag_set(reterr, -EINVAL, "this recording has no branches to count: record them with -b or -j");
 	if (options->memory && !pipe && !has_accesses(events, nr))
@@ -654,6 +662,10 @@ int report_options_fit(struct report_options *options, const struct session *ses
 		return diag_set(reterr, -EINVAL,
 				"latency and parallelism need context switches in the recording: record --latency, or "
 				"--switch-events");
+	if (options->html && !fits_page(&options->samples))
+		return diag_set(reterr, -EINVAL,
+				"the page of --html shows samples: leave out --wall, -b, --mem-mode and the keys state "
+				"and waker");
 	options->table.times = options->input.time;
 	options->table.sorted_by = options->memory ? &options->columns : NULL;
 	return 0;
