@@ -21,7 +21,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import perfdata  # noqa: E402
 from conftest import MILLRACE, ROOT, TRACEFS, cpu_seconds, stat_of, wait_until  # noqa: E402
-from test_clickhouse import Store  # noqa: E402
+from test_clickhouse import Store, StoreServer  # noqa: E402
 
 
 def status(state):
@@ -165,9 +165,8 @@ class Server:
         self.rows, self.server = [], None
 
     def start(self, handler=Store, wrap=None):
-        http.server.ThreadingHTTPServer.allow_reuse_address = True
-        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', self.port), handler)
-        self.server.rows, self.server.faults, self.server.logins, self.server.garbage = self.rows, [], set(), False
+        self.server = StoreServer(self.port, handler)
+        self.server.rows = self.rows
         self.server.daemon_threads = True
         if wrap:
             self.server.socket = wrap.wrap_socket(self.server.socket, server_side=True)

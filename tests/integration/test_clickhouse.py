@@ -121,11 +121,18 @@ class Store(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class StoreServer(http.server.ThreadingHTTPServer):
+    """Has what a Store takes and does."""
+    allow_reuse_address = True
+
+    def __init__(self, port=0, handler=Store):
+        self.rows, self.stacks, self.faults, self.logins, self.garbage = [], bytearray(), [], set(), False
+        super().__init__(('127.0.0.1', port), handler)
+
+
 @pytest.fixture
 def store():
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Store)
-    server.rows, server.faults, server.logins, server.garbage = [], [], set(), False
-    server.stacks = bytearray()
+    server = StoreServer()
     server.url = f'clickhouse://127.0.0.1:{server.server_port}'
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

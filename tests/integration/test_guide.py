@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Every command of docs/guide.md does what is said there, on this machine."""
-import http.server
 import os
 import pathlib
 import re
@@ -14,7 +13,7 @@ import urllib.parse
 import pytest
 
 from conftest import MILLRACE, ROOT, wait_until
-from test_clickhouse import Store
+from test_clickhouse import Store, StoreServer
 
 GUIDE = (ROOT / 'docs' / 'guide.md').read_text()
 BUILD = pathlib.Path(MILLRACE).parent
@@ -76,8 +75,8 @@ class Fleet(Store):
 def fleet():
     if b'+clickhouse' not in subprocess.run([MILLRACE, '--version'], stdout=subprocess.PIPE, check=True).stdout:
         pytest.skip('built without libcurl')
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Fleet)
-    server.rows, server.faults, server.logins, server.garbage, server.profiles = [], [], set(), False, {}
+    server = StoreServer(handler=Fleet)
+    server.profiles = {}
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
