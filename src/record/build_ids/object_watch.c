@@ -390,13 +390,15 @@ static void note_root(struct object_watch *watch, pid_t pid)
 		if (watch->roots[i].namespace.st_ino == its.st_ino)
 			return;
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+	AUTO_FD int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return; /* the process has ended */
 	pthread_mutex_lock(&watch->lock);
 	bool room = watch->nr_open < watch->max_open;
 	watch->nr_open += room;
 	pthread_mutex_unlock(&watch->lock);
-	int fd = room ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (fd >= 0)
-		watch->roots[watch->nr_roots++] = (struct watched_root){its, fd};
+	if (room)
+		watch->roots[watch->nr_roots++] = (struct watched_root){its, take_fd(&fd)};
 }
 
 /* -1: it cannot be opened any more. */
