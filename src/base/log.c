@@ -7,10 +7,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/escape.h"
+
+static const char status_begin[] = "millrace: ";
 
 static int current_level = LOG_NORMAL;
 static atomic_bool status_shown; /* the cursor is in the line of log_status() */
@@ -60,18 +63,34 @@ LOG_FUNCTION(log_note, LOG_NORMAL)
 LOG_FUNCTION(log_verbose, LOG_VERBOSE)
 LOG_FUNCTION(log_debug, LOG_DEBUG)
 
+/*
+ * Bytes that the line of log_status() may have behind its beginning, at least one for each column. In the last column
+ * of the terminal the cursor would go to the next line, and only that one would be removed.
+ */
+static size_t status_room(void)
+{
+	enum { TAKEN = sizeof(status_begin) };
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
+		return PROGRESS_BYTES * ESCAPE_GROWTH; /* not known */
+	return size.ws_col > TAKEN ? size.ws_col - TAKEN : 0;
+}
+
 void log_status(const char *format, ...)
 {
-	char line[128];
+	char line[PROGRESS_BYTES], shown[sizeof(line) * ESCAPE_GROWTH];
 	va_list args;
 
 	/* A background job does not write over what its terminal shows now: tcgetpgrp(3). */
 	if (current_level < LOG_NORMAL || !isatty(STDERR_FILENO) || tcgetpgrp(STDERR_FILENO) != getpgrp())
 		return;
 	va_start(args, format);
-	int len = vsnprintf(line, sizeof(line), format, args);
+	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	fprintf(stderr, "%s%s%s", status_erased(), len > 0 ? "millrace: " : "", line);
+	struct span left = {line, strlen(line)};
+	size_t room = status_room(), len = escape_take(&left, shown, room < sizeof(shown) ? room : sizeof(shown));
+	fprintf(stderr, "%s%s%.*s", status_erased(), len ? status_begin : "", (int)len, shown);
 	atomic_store(&status_shown, len > 0);
 }
 
@@ -101,10 +120,13 @@ static void count_text(double nr, char *text, size_t room)
 		snprintf(text, room, "%.0f", nr);
 }
 
-void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PROGRESS_BYTES])
+enum { BAR = 20 };
+
+/* `most`: columns of the bar. */
+static void line_with_bar(const struct progress *progress, uint64_t now_ns, int most, char ret[PROGRESS_BYTES])
 {
-	enum { BAR = 20, MOST_SECONDS = 360000 };
-	static const char full[] = "####################";
+	enum { MOST_SECONDS = 360000 };
+	static const char full[BAR + 1] = "####################";
 	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
 	const char *unit = progress->bytes ? "B" : " records", *rate_unit = progress->bytes ? "B" : "";
 	char count[32], rate[32];
@@ -116,9 +138,14 @@ void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PR
 		return;
 	}
 	double part = (double)progress->done / (double)progress->total, left = seconds / part - seconds;
-	int bar = (int)(part * BAR);
+	int bar = (int)(part * most);
 	snprintf(ret, PROGRESS_BYTES, "%s: %3.0f %% [%.*s%*s] %s%s, %s%s/s, %.0f s left", progress->what, part * 100,
-		 bar, full, BAR - bar, "", count, unit, rate, rate_unit, left < MOST_SECONDS ? left : MOST_SECONDS);
+		 bar, full, most - bar, "", count, unit, rate, rate_unit, left < MOST_SECONDS ? left : MOST_SECONDS);
+}
+
+void progress_line(const struct progress *progress, uint64_t now_ns, char ret[PROGRESS_BYTES])
+{
+	line_with_bar(progress, now_ns, BAR, ret);
 }
 
 void progress_show(struct progress *progress)
@@ -131,6 +158,9 @@ void progress_show(struct progress *progress)
 		return;
 	progress->next_ns = now + EACH_NS;
 	progress_line(progress, now, line);
+	size_t len = strlen(line), room = status_room();
+	if (len > room) /* the bar is what can be shorter */
+		line_with_bar(progress, now, len - room < BAR ? BAR - (int)(len - room) : 0, line);
 	log_status("%s", line);
 }
 

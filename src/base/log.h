@@ -30,9 +30,9 @@ void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* with -vv */
 
 /*
- * Shows a status line, which replaces the previous one and is removed before a line of log_error() and the others. Does
- * nothing with -q, when stderr is no terminal, or when the process runs in the background of its terminal. "" removes
- * the line. One thread at a time.
+ * Shows a status line, escaped, and cut where it is wider than the terminal. It replaces the previous one and is
+ * removed before a line of log_error() and the others. Does nothing with -q, when stderr is no terminal, or when the
+ * process runs in the background of its terminal. "" removes the line. One thread at a time.
  */
 void log_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
