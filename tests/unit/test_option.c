@@ -160,6 +160,8 @@ static void test_names(void **state)
 	(void)state;
 	assert_int_equal(good("--freq=7", 2)->freq, 7);
 	assert_int_equal(good("--freq 0x10", 3)->freq, 16);
+	assert_int_equal(good("--freq 0100", 3)->freq, 100);
+	assert_int_equal(good("--freq 08", 3)->freq, 8);
 	assert_int_equal(good("--fr 8", 3)->freq, 8);
 	assert_string_equal(good("--event=a=b", 2)->event, "a=b");
 	assert_string_equal(good("--output=", 2)->output, "");
@@ -300,8 +302,9 @@ static void test_size(void **state)
 	static const struct {
 		const char *text;
 		uint64_t bytes;
-	} sizes[] = {{"0", 0},     {"10", 10},      {"10B", 10},     {"4K", 4096},
-		     {"4k", 4096}, {"2M", 2 << 20}, {"1G", 1 << 30}, {"17179869183G", UINT64_C(17179869183) << 30}};
+	} sizes[] = {{"0", 0},        {"10", 10},      {"10B", 10},
+		     {"010K", 10240}, {"4K", 4096},    {"4k", 4096},
+		     {"2M", 2 << 20}, {"1G", 1 << 30}, {"17179869183G", UINT64_C(17179869183) << 30}};
 	static const char *const wrong[] = {
 		"", "K", "-1", " 1", "1T", "1KB", "1.5K", "17179869184G", "99999999999999999999"};
 	uint64_t bytes;

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -79,7 +80,8 @@ static int parse_u64(const char *text, const char **ret_end, uint64_t *ret)
 	if (*text < '0' || *text > '9') /* strtoull() would take " 1", "+1" and "-1" */
 		return -EINVAL;
 	errno = 0;
-	unsigned long long number = strtoull(text, &end, 0);
+	/* Not octal: perf takes "0100" as a hundred. */
+	unsigned long long number = strtoull(text, &end, strncasecmp(text, "0x", 2) ? 10 : 16);
 	if (errno || end == text)
 		return -EINVAL;
 	*ret = number;
