@@ -95,6 +95,7 @@ def test_unknown_command(millrace):
 def test_commands_of_perf(millrace):
     one_line(millrace('annotate', status=USAGE), 'annotate is a command of perf alone', "'millrace report'")
     one_line(millrace('evlist', '-i', 'x', status=USAGE), 'evlist', "'millrace report --header-only'")
+    one_line(millrace('config', status=USAGE), 'config', 'millrace-config(5)')
     one_line(millrace('stat', 'true', status=USAGE), 'stat', "perf's")
     for line in run_perf_help():
         if line not in COMMANDS:

@@ -35,7 +35,7 @@ static const struct {
 	{"buildid-cache", "'millrace record' fills ~/.debug by itself"},
 	{"buildid-list", "perf's reads the same files"},
 	{"c2c", "perf's 'c2c report' reads the same files"},
-	{"config", "the file is described in millrace-record(1)"},
+	{"config", "the file is described in millrace-config(5)"},
 	{"daemon", "use 'millrace agent'"},
 	{"data", "use 'millrace export'"},
 	{"evlist", "use 'millrace report --header-only'; perf's reads the same files"},
