@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -590,8 +591,12 @@ static const struct source_ops pipe_ops = {
 
 static ssize_t read_fd(void *ctx, void *to, size_t len)
 {
-	ssize_t got = read((int)(intptr_t)ctx, to, len);
+	struct pollfd input = {.fd = (int)(intptr_t)ctx, .events = POLLIN};
+	ssize_t got = read(input.fd, to, len);
 
+	/* A process that shares the file may have made it non-blocking. The caller reads again. */
+	if (got < 0 && errno == EAGAIN && poll(&input, 1, -1) >= 0)
+		return -EINTR;
 	return got < 0 ? -errno : got;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* read/source.h: records of a file and of a pipe, what is left out, what is cut, and COMPRESSED2 records in chunks. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -497,6 +499,35 @@ static void test_records_of_any_size(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	close(ends[0]);
 	free(list);
+}
+
+static void *feed_later(void *ctx)
+{
+	const struct timespec while_it_waits = {.tv_nsec = 50000000};
+
+	nanosleep(&while_it_waits, NULL);
+	return feed(ctx);
+}
+
+/* As another process that shares standard input may have made it. */
+static void test_a_pipe_that_does_not_block(void **state)
+{
+	static const volatile sig_atomic_t *stop;
+	AUTO_BUF struct buf bytes = {0};
+	struct source *source;
+	pthread_t thread;
+	int ends[2];
+
+	(void)state;
+	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	struct feeder feeder = {&bytes, ends[1]};
+	assert_int_equal(pthread_create(&thread, NULL, feed_later, &feeder), 0);
+	assert_int_equal(source_open_pipe(ends[0], &stop, &source), 0);
+	expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	expect_end(source, 0, "");
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	close(ends[0]);
 }
 
 /* Reading of a pipe that does not end stops where it is told to, also within a record. */
@@ -1265,6 +1296,7 @@ int main(void)
 		cmocka_unit_test(test_claims_are_bounded),
 		cmocka_unit_test(test_marks_around_records_that_claim_to_be_one),
 		cmocka_unit_test(test_records_of_any_size),
+		cmocka_unit_test(test_a_pipe_that_does_not_block),
 		cmocka_unit_test(test_a_pipe_that_is_stopped),
 		cmocka_unit_test(test_the_next_extent),
 		cmocka_unit_test(test_records_of_extents),
