@@ -92,6 +92,6 @@ int main(int argc, char **argv)
 		status = status ? status : 1;
 	if (!status && argc > 1)
 		status = command_check_shortage(argv[1]);
-	pager_close();
-	return status;
+	int pager_status = pager_close();
+	return status ? status : pager_status;
 }

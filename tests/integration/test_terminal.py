@@ -126,7 +126,9 @@ def test_pager_that_ends_early(data, pager):
 
 
 def test_pager_that_is_none(data):
-    assert Terminal(['script', '-i', data], {'PAGER': '/no/such/pager'}).end()[1] == 255
+    """Whether or not all of the output fits into the pipe."""
+    for words in ['script'], ['report', '--header-only'], ['report', '--stdio', '-s', 'comm', '-g', 'none']:
+        assert Terminal([*words, '-i', data], {'PAGER': '/no/such/pager'}).end()[1] == 255
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

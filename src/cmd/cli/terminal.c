@@ -57,12 +57,18 @@ static int wait_for_pager(void)
 	return status;
 }
 
-void pager_close(void)
+/* Status 126 and 127 of a shell: the pager could not be started and has shown nothing. */
+static int exit_status_of(int status)
 {
-	int before = errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) >= 126 ? EXIT_UNREADABLE : 0;
+}
 
-	wait_for_pager();
+int pager_close(void)
+{
+	int before = errno, status = exit_status_of(wait_for_pager());
+
 	errno = before;
+	return status;
 }
 
 static void at_ending(int signal_nr)
@@ -70,9 +76,8 @@ static void at_ending(int signal_nr)
 	int before = errno, status = wait_for_pager();
 	struct sigaction usual = {.sa_handler = SIG_DFL};
 
-	/* Status 126 and 127 of a shell: the pager could not be started and has shown nothing. */
 	if (signal_nr == SIGPIPE)
-		_exit(WIFEXITED(status) && WEXITSTATUS(status) >= 126 ? EXIT_UNREADABLE : 0);
+		_exit(exit_status_of(status));
 	sigaction(signal_nr, &usual, NULL);
 	raise(signal_nr);
 	errno = before;

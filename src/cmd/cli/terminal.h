@@ -36,8 +36,11 @@ void pager_open(const struct pager_options *options);
 /* Is standard output a terminal, or was it one before pager_open()? */
 bool pager_terminal(void);
 
-/* Ends the output and waits until the pager has ended. Async-signal-safe. */
-void pager_close(void);
+/*
+ * Ends the output and waits until the pager has ended. 0, or an exit status: the pager could not be started, so nothing
+ * was shown. Async-signal-safe.
+ */
+int pager_close(void);
 
 /* Flushes standard output. 0, or -errno when that or an earlier write failed, which is printed once. */
 int standard_output_flush(void);
