@@ -34,6 +34,19 @@ static const struct {
 	{"pmus/msr/type", "9\n"},
 	{"pmus/msr/format/event", "config:0-63\n"},
 	{"pmus/msr/events/tsc", "event=0x00\n"},
+	/* No list has CPU 0, which is online everywhere; but for `every`, which has all. */
+	{"pmus/core/type", "21\n"},
+	{"pmus/core/cpus", "1-3,9\n"},
+	{"pmus/core/events/ticks", "config=0\n"},
+	{"pmus/atom/type", "22\n"},
+	{"pmus/atom/cpus", "4-7\n"},
+	{"pmus/asleep/type", "23\n"},
+	{"pmus/asleep/cpus", "\n"},
+	{"pmus/uncore/type", "24\n"},
+	{"pmus/uncore/cpumask", "2,6\n"},
+	{"pmus/uncore/cpus", "1-9\n"},
+	{"pmus/every/type", "25\n"},
+	{"pmus/every/cpus", "0-4095\n"},
 };
 
 static void fail(const char *what)

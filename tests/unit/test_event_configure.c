@@ -496,9 +496,42 @@ static void test_errors_name_a_remedy(void **state)
 	}
 }
 
+/* Tasks may run on CPUs that the first event is not opened on. */
+static void test_task_events_come_from_all_cpus(void **state)
+{
+	struct event_options options = {.target = EVENT_TARGET_WORKLOAD, .inherit = true};
+	struct event_list list = {0};
+
+	(void)state;
+	assert_int_equal(event_list_parse(&list, "cs", NULL), 0);
+	list.events[0].some_cpus = true;
+	assert_int_equal(event_list_configure(&list, &options, NULL), 0);
+	assert_int_equal(list.nr, 2);
+	assert_true(list.events[1].side_band && list.events[1].attr.mmap && list.events[1].attr.enable_on_exec);
+	assert_false(list.events[0].attr.mmap);
+	event_list_fini(&list);
+
+	options.target = EVENT_TARGET_TASKS;
+	assert_int_equal(event_list_parse(&list, "{cs,faults}", NULL), 0);
+	list.events[0].group_some_cpus = true;
+	assert_int_equal(event_list_configure(&list, &options, NULL), 0);
+	assert_int_equal(list.nr, 3);
+	assert_true(list.events[2].attr.mmap && !list.events[2].attr.disabled);
+	event_list_fini(&list);
+
+	options.per_thread = true;
+	assert_int_equal(event_list_parse(&list, "cs", NULL), 0);
+	list.events[0].some_cpus = true;
+	assert_int_equal(event_list_configure(&list, &options, NULL), 0);
+	assert_int_equal(list.nr, 1);
+	assert_true(list.events[0].attr.mmap);
+	event_list_fini(&list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_task_events_come_from_all_cpus),
 		cmocka_unit_test(test_each_option),
 		cmocka_unit_test(test_side_band_is_marked),
 		cmocka_unit_test(test_both_rates),

@@ -410,6 +410,47 @@ static void test_each_wrong_text(void **state)
 	}
 }
 
+/* Which CPUs an event is opened on; NULL: all. */
+static const struct {
+	const char *text, *cpus;
+} cpus_of[] = {
+	{"core/config=0/", "1-3,9"},
+	{"ticks", "1-3,9"},
+	{"core/ticks/u", "1-3,9"},
+	{"21:0x3c", "1-3,9"},
+	{"0:0x1500000000", "1-3,9"}, /* the kernel's cycles, of type 21 */
+	{"3:0x1600000000", "4-7"},
+	{"uncore/config=1/", "2,6"},
+	{"asleep/config=1/", ""},
+	{"every/config=1/", NULL},
+	{"cpu/event=1/", NULL},
+	{"software/config=1/", NULL},
+	{"cycles", NULL},
+	{"r1", NULL},
+	{"999:1", NULL},
+	{"sched:sched_switch", NULL},
+};
+
+static void test_pmus_that_count_on_some_cpus(void **state)
+{
+	struct event_list list = {0};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(cpus_of); i++) {
+		struct buf cpus = {0};
+		assert_int_equal(event_list_parse_from(&list, cpus_of[i].text, &fake.sources, NULL), 0);
+		cpuset_format(&list.events[0].cpus, &cpus);
+		assert_int_equal(list.events[0].some_cpus, cpus_of[i].cpus != NULL);
+		assert_string_equal(buf_text(&cpus), cpus_of[i].cpus ? cpus_of[i].cpus : "");
+		buf_fini(&cpus);
+		event_list_fini(&list);
+	}
+	assert_int_equal(event_list_parse_from(&list, "{cs,core/ticks/,cycles},{cs,cycles}", &fake.sources, NULL), 0);
+	assert_true(list.events[0].group_some_cpus);
+	assert_false(list.events[3].group_some_cpus);
+	event_list_fini(&list);
+}
+
 static void test_lists_grow_or_stay(void **state)
 {
 	struct event_list list = {0};
@@ -551,10 +592,15 @@ static void test_derived_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_text),          cmocka_unit_test(test_each_wrong_text),
-		cmocka_unit_test(test_lists_grow_or_stay), cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_group_modifiers),    cmocka_unit_test(test_globs_take_all_systems),
-		cmocka_unit_test(test_no_tracefs),         cmocka_unit_test(test_derived_names),
+		cmocka_unit_test(test_each_text),
+		cmocka_unit_test(test_each_wrong_text),
+		cmocka_unit_test(test_pmus_that_count_on_some_cpus),
+		cmocka_unit_test(test_lists_grow_or_stay),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_group_modifiers),
+		cmocka_unit_test(test_globs_take_all_systems),
+		cmocka_unit_test(test_no_tracefs),
+		cmocka_unit_test(test_derived_names),
 	};
 
 	fake_sources_init(&fake);

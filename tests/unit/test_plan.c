@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/diag.h"
 #include "event/parse/configure.h"
 #include "record/setup/plan.h"
@@ -172,6 +173,99 @@ static void test_task_events_come_from_other_cpus(void **state)
 	target_fini(&target);
 }
 
+static struct event event_on(const char *cpus)
+{
+	struct event event = {.name = (char *)(uintptr_t) "core/ticks/", .some_cpus = true, .group_some_cpus = true};
+
+	if (*cpus)
+		assert_int_equal(cpuset_parse(&event.cpus, cpus), 0);
+	return event;
+}
+
+/* The CPUs of an event's slots. */
+static void assert_cpus(const struct plan *plan, size_t event, const char *should)
+{
+	struct cpuset cpus = {0};
+	struct buf is = {0};
+
+	for (size_t i = 0; i < plan->nr_slots; i++) {
+		const struct plan_slot *slot = &plan->slots[i], *leader = &plan->slots[slot->leader];
+		if (slot->event != event)
+			continue;
+		assert_int_equal(slot->cpu, plan->rings[slot->ring].cpu);
+		assert_int_equal(leader->cpu, slot->cpu);
+		assert_int_equal(leader->pid, slot->pid);
+		assert_int_equal(cpuset_add(&cpus, (unsigned)slot->cpu), 0);
+	}
+	cpuset_format(&cpus, &is);
+	assert_string_equal(buf_text(&is), should);
+	buf_fini(&is);
+	cpuset_fini(&cpus);
+}
+
+static void test_events_are_opened_where_their_pmu_counts(void **state)
+{
+	struct event events[4] = {event_on("0,2,9"), {.name = NULL}, event_on("2-3"), {.side_channel = true}};
+	struct event_list list = {.events = events, .nr = 4};
+	struct target target = make_target(EVENT_TARGET_TASKS, "0-2", 2);
+	struct diag diag = {""};
+	struct plan plan;
+
+	(void)state;
+	assert_int_equal(cpuset_parse(&target.other_cpus, "3-4"), 0);
+	assert_int_equal(plan_check_cpus(&list, &target, &diag), 0);
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_slots, 2 * (2 + 3 + 1 + 5));
+	assert_cpus(&plan, 0, "0,2");
+	assert_cpus(&plan, 1, "0-2");
+	assert_cpus(&plan, 2, "2");
+	assert_cpus(&plan, 3, "0-4");
+	plan_fini(&plan);
+
+	/* A group is counted where all of its members are. */
+	events[0].nr_members = 3;
+	events[1].behind_leader = 1;
+	events[2].behind_leader = 2;
+	assert_int_equal(plan_check_cpus(&list, &target, &diag), 0);
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_slots, 2 * (1 + 1 + 1 + 5));
+	for (size_t e = 0; e < 3; e++)
+		assert_cpus(&plan, e, "2");
+	plan_fini(&plan);
+
+	/* By thread there is no CPU to choose. */
+	target.per_thread = true;
+	assert_int_equal(plan_check_cpus(&list, &target, &diag), 0);
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_slots, 2 * 4);
+	plan_fini(&plan);
+	target_fini(&target);
+	cpuset_fini(&events[0].cpus);
+	cpuset_fini(&events[2].cpus);
+}
+
+static void test_events_that_no_cpu_counts_say_so(void **state)
+{
+	struct event events[2] = {event_on("4-7"), event_on("1")};
+	struct event_list list = {.events = events, .nr = 2};
+	struct target target = make_target(EVENT_TARGET_CPUS, "0-2", 0);
+	struct diag diag = {""};
+
+	(void)state;
+	assert_int_equal(plan_check_cpus(&list, &target, &diag), -ENODEV);
+	assert_non_null(strstr(diag.text, "its PMU counts on CPUs 4-7, none of which is recorded, of 0-2"));
+	events[0].nr_members = 2;
+	events[1].behind_leader = 1;
+	assert_int_equal(plan_check_cpus(&list, &target, &diag), -ENODEV);
+	assert_non_null(strstr(diag.text, "no CPU on which all events of its group are counted"));
+	cpuset_fini(&events[0].cpus);
+	events[0].nr_members = 0;
+	assert_int_equal(plan_check_cpus(&list, &target, &diag), -ENODEV);
+	assert_non_null(strstr(diag.text, "all CPUs on which its PMU counts are offline"));
+	cpuset_fini(&events[1].cpus);
+	target_fini(&target);
+}
+
 static void test_targets_resolve(void **state)
 {
 	char self[32];
@@ -235,6 +329,8 @@ int main(void)
 		cmocka_unit_test(test_members_know_the_slot_of_their_leader),
 		cmocka_unit_test(test_channels_have_rings_of_their_own),
 		cmocka_unit_test(test_task_events_come_from_other_cpus),
+		cmocka_unit_test(test_events_are_opened_where_their_pmu_counts),
+		cmocka_unit_test(test_events_that_no_cpu_counts_say_so),
 		cmocka_unit_test(test_targets_resolve),
 		cmocka_unit_test(test_bad_targets_say_why),
 	};

@@ -27,7 +27,7 @@ TOOLBOXES = {'base', 'sysinfo', 'perfdata'}
 # The headers that other rooms may include; the others are private to their room.
 PUBLIC = {
     'compress': 'extent.h extent_index.h extent_stats.h index_builder.h stack_cut.h zlib_unpacker.h zstd.h',
-    'event/names': 'names.h registers.h',
+    'event/names': 'names.h pmu_cpus.h registers.h',
     'event/parse': 'configure.h event.h inventory.h open.h',
     'stream': 'batch_pool.h pipeline.h producers.h relief.h ring.h stage.h stream.h writer.h',
     'tasks': 'map_history.h maps.h off_cpu.h task_event.h task_table.h tasks.h',

@@ -10,9 +10,14 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/cpuset.h"
 #include "base/fd.h"
+#include "event/names/pmu_cpus.h"
 
-enum { PMU_FILE_BYTES = 4096 }; /* a file of sysfs has at most a page */
+enum {
+	PMU_FILE_BYTES = 4096,  /* a file of sysfs has at most a page */
+	PMU_CPUS_BYTES = 65536, /* of a list of CPUs; also with larger pages */
+};
 
 static bool is_file_name(const char *name)
 {
@@ -37,6 +42,51 @@ int pmu_open(const char *sources, const char *name, struct pmu *ret)
 	memcpy(ret->path, path, sizeof(path));
 	ret->type = (uint32_t)type;
 	return 0;
+}
+
+/* -ENOENT: the PMU has neither file; else 0, or -errno. */
+static int read_cpus(const struct pmu *pmu, struct cpuset *ret)
+{
+	AUTO_BUF struct buf text = {0};
+	char path[PATH_MAX];
+
+	/* The order is perf's. Of a PMU beside the CPUs: one CPU of each package reads it for all of them. */
+	if (!join_path(path, pmu->path, "", "cpumask") || fd_slurp(path, PMU_CPUS_BYTES, &text) < 0) {
+		text.len = 0;
+		if (!join_path(path, pmu->path, "", "cpus") || fd_slurp(path, PMU_CPUS_BYTES, &text) < 0)
+			return -ENOENT;
+	}
+	/* All of its CPUs are offline. */
+	return strcmp(buf_text(&text), "\n") == 0 ? 0 : cpuset_parse(ret, buf_text(&text));
+}
+
+static bool has_all_online(const struct cpuset *cpus)
+{
+	struct cpuset online = {0};
+	bool has = cpuset_online(&online) == 0;
+
+	for (int cpu = cpuset_next(&online, 0); cpu >= 0 && has; cpu = cpuset_next(&online, cpu + 1))
+		has = cpuset_has(cpus, (unsigned)cpu);
+	cpuset_fini(&online);
+	return has;
+}
+
+bool pmu_find_cpus(const char *sources, uint32_t type, struct cpuset *ret)
+{
+	AUTO_DIR DIR *dir = opendir(sources);
+	struct cpuset cpus = {0};
+	struct pmu pmu;
+
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		if (pmu_open(sources, entry->d_name, &pmu) < 0 || pmu.type != type)
+			continue;
+		if (read_cpus(&pmu, &cpus) < 0 || has_all_online(&cpus))
+			break;
+		*ret = cpus;
+		return true;
+	}
+	cpuset_fini(&cpus);
+	return false;
 }
 
 static int event_terms(const char *pmu_path, const char *name, struct buf *ret)

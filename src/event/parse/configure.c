@@ -183,6 +183,7 @@ struct setup {
 	uint64_t max_freq_hz; /* 0: the kernel does not say */
 	uint64_t freq_hz;     /* of -F, or 0 */
 	bool all_tasks;
+	bool some_cpus;  /* the first event is not opened on all CPUs, where tasks may be */
 	bool task_rings; /* --per-thread of tasks: one ring per task, so nothing needs a time to be sorted by
 			  */
 	struct off_cpu_setup off_cpu;
@@ -435,7 +436,7 @@ static void set_start(struct perf_event_attr *attr, const struct setup *setup, b
 {
 	const struct event_options *options = setup->options;
 
-	if (carrier && options->side_channel && options->target == EVENT_TARGET_TASKS) {
+	if (carrier && (options->side_channel || setup->some_cpus) && options->target == EVENT_TARGET_TASKS) {
 		attr->disabled = 0; /* before procfs is read: nothing falls between the two */
 		return;
 	}
@@ -605,10 +606,12 @@ int event_list_configure(struct event_list *list, const struct event_options *gi
 
 	if (err < 0)
 		return err;
-	bool carried = setup.all_tasks || options->delayed || options->side_channel;
 	set_overwrite(list, options);
 	if (options->group)
 		list_make_group(list, 0, NULL); /* what tasks do is told while the leader is off, too */
+	setup.some_cpus =
+		list->nr && !options->per_thread && (list->events[0].some_cpus || list->events[0].group_some_cpus);
+	bool carried = setup.all_tasks || options->delayed || options->side_channel || setup.some_cpus;
 	if (carried && (err = add_side_band(list, &setup)) < 0)
 		return err;
 	size_t tracking = carried && list->events[list->nr - 1].side_band ? list->nr - 1 : 0;

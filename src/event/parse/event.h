@@ -10,13 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cpuset.h"
 #include "event/names/names.h"
 
 struct diag;
 
-/*
- * Bits of event.given: what the event's own text sets, so that options of the command line do not change it.
- */
+/* Bits of event.given: what the event's own text sets, so that options of the command line do not change it. */
 enum event_given {
 	EVENT_GIVEN_PERIOD = 1 << 0,
 	EVENT_GIVEN_FREQ = 1 << 1,
@@ -74,11 +73,13 @@ struct event {
 	unsigned max_stack;             /* likewise: frames of its chains; 0: the default */
 	enum event_off_cpu off_cpu;
 	struct event_off_cpu_fields off_cpu_fields;
-	bool side_band;    /* added by event_list_configure(): it only delivers task events */
-	bool side_channel; /* has rings apart from those of samples: see event_options */
-	bool system_wide;  /* opened for all tasks on each CPU, whatever the target */
-	bool in_cgroup;    /* -G: counts the tasks of one cgroup only */
-	int cgroup_fd;     /* with in_cgroup: of its directory; owned */
+	bool side_band;                  /* added by event_list_configure(): it only delivers task events */
+	bool side_channel;               /* has rings apart from those of samples: see event_options */
+	bool some_cpus, group_some_cpus; /* its PMU counts on some CPUs only; one of a leader's group does */
+	struct cpuset cpus;              /* with some_cpus: these; owned */
+	bool system_wide;                /* opened for all tasks on each CPU, whatever the target */
+	bool in_cgroup;                  /* -G: counts the tasks of one cgroup only */
+	int cgroup_fd;                   /* with in_cgroup: of its directory; owned */
 };
 
 struct event_list {

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "event/names/names.h"
+#include "event/names/pmu_cpus.h"
 #include "event/parse/event.h"
 #include "event/parse/parse.h"
 
@@ -26,6 +27,7 @@ struct grammar {
 	struct parse parse;
 	struct event_list found; /* so far */
 	const struct event_sources *sources;
+	uint32_t everywhere; /* a type whose PMU counts on all CPUs; 0: none was met */
 };
 
 enum { TEXT_MAX_BYTES = 1 << 16 };
@@ -87,6 +89,25 @@ static int parse_tail(struct grammar *g, enum term_host host, const struct pmu *
 	return 0;
 }
 
+/* Which PMU counts it: types of the kernel's own PMUs, and that in the upper half of a config (Linux 5.13). */
+static uint32_t pmu_type_of(const struct perf_event_attr *attr)
+{
+	if (attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE)
+		return (uint32_t)(attr->config >> 32);
+	return attr->type;
+}
+
+static void find_cpus(struct grammar *g, struct event *event)
+{
+	uint32_t type = pmu_type_of(&event->attr);
+
+	if (type < PERF_TYPE_RAW || type == PERF_TYPE_BREAKPOINT || type == g->everywhere)
+		return;
+	event->some_cpus = pmu_find_cpus(pmu_directory(g), type, &event->cpus);
+	if (!event->some_cpus)
+		g->everywhere = type;
+}
+
 /* Adds the event, labelled with its text from byte `start` on unless it has a name. Takes over what it owns. */
 static int add_event(struct grammar *g, struct event *event, size_t start)
 {
@@ -94,6 +115,7 @@ static int add_event(struct grammar *g, struct event *event, size_t start)
 		event->name = strndup(g->parse.lexer.text + start, g->parse.end - start);
 	if (!event->name)
 		return no_memory(g);
+	find_cpus(g, event);
 	return list_add(&g->found, event, g->parse.reterr);
 }
 
@@ -457,6 +479,7 @@ struct pfm_list {
 	struct event_list found;
 	size_t group; /* where the group began */
 	bool in_group;
+	struct grammar pmus; /* where PMUs are looked up, and what is known of them */
 };
 
 static int add_name(struct pfm_list *list, const char *text, size_t start, size_t len)
@@ -471,6 +494,7 @@ static int add_name(struct pfm_list *list, const char *text, size_t start, size_
 		return parse_error(&list->parse, start, "libpfm4: %s", why);
 	if (event.attr.sample_period)
 		event.given |= event.attr.freq ? EVENT_GIVEN_FREQ : EVENT_GIVEN_PERIOD;
+	find_cpus(&list->pmus, &event);
 	return list_add(&list->found, &event, list->parse.reterr);
 }
 

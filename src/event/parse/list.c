@@ -40,6 +40,7 @@ void event_fini(struct event *event)
 		close(event->cgroup_fd);
 	free(event->group_name);
 	free(event->filter);
+	cpuset_fini(&event->cpus);
 	memset(event, 0, sizeof(*event));
 }
 
@@ -108,9 +109,11 @@ void list_make_group(struct event_list *list, size_t first, char *name)
 	free(leader->group_name);
 	leader->group_name = name;
 	leader->nr_members = (unsigned)(list->nr - first);
+	leader->group_some_cpus = leader->some_cpus;
 	for (unsigned i = 1; i < leader->nr_members; i++) {
 		leader[i].behind_leader = i;
 		leader[i].nr_members = 0; /* a leader among them leads no more */
+		leader->group_some_cpus |= leader[i].some_cpus;
 	}
 }
 

@@ -1321,8 +1321,11 @@ static int open_control(struct recording *rec, struct diag *reterr)
 
 static int make_plan(struct recording *rec, struct diag *reterr)
 {
-	int err = plan_make(rec->options->events, rec->options->target, &rec->plan);
+	int err = plan_check_cpus(rec->options->events, rec->options->target, reterr);
 
+	if (err)
+		return err;
+	err = plan_make(rec->options->events, rec->options->target, &rec->plan);
 	cpu_watch_open(&rec->cpus, rec->options->target);
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
 }

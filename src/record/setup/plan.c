@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/cpuset.h"
+#include "base/diag.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "event/parse/configure.h"
 #include "record/setup/target.h"
 
@@ -105,12 +108,80 @@ static size_t slots_per_place(const struct event *event, const struct target *ta
 	return target->per_thread || opened_for_all_tasks(event, target) ? 1 : target->nr_tids;
 }
 
+/* Only the CPUs on which its PMU counts, and where it is in a group, those of all members. */
+static bool on_some_cpus(const struct event *event)
+{
+	const struct event *leader = event - event->behind_leader;
+
+	return event->some_cpus || leader->group_some_cpus;
+}
+
+static bool counts_on(const struct event *event, int cpu)
+{
+	const struct event *leader = event - event->behind_leader;
+	bool counts = true;
+
+	if (cpu < 0 || !on_some_cpus(event))
+		return true;
+	for (size_t i = 0; i < (leader->nr_members ? leader->nr_members : 1) && counts; i++)
+		counts = !leader[i].some_cpus || cpuset_has(&leader[i].cpus, (unsigned)cpu);
+	return counts;
+}
+
+static size_t count_in(const struct event *event, const struct cpuset *cpus)
+{
+	size_t nr = 0;
+
+	for (int cpu = cpuset_next(cpus, 0); cpu >= 0; cpu = cpuset_next(cpus, cpu + 1))
+		nr += counts_on(event, cpu);
+	return nr;
+}
+
+/* In how many places an event is opened. */
+static size_t nr_opened(const struct event *event, const struct target *target, const struct plan *plan)
+{
+	size_t nr = nr_places_of(plan, channel_of(event));
+
+	if (target->per_thread || !on_some_cpus(event))
+		return nr;
+	return count_in(event, &target->cpus) + (nr > plan->nr_places ? count_in(event, &target->other_cpus) : 0);
+}
+
+int plan_check_cpus(const struct event_list *events, const struct target *target, struct diag *reterr)
+{
+	for (size_t e = 0; e < events->nr && !target->per_thread; e++) {
+		const struct event *event = &events->events[e];
+		AUTO_BUF struct buf own = {0}, recorded = {0};
+
+		if (!event->some_cpus)
+			continue;
+		cpuset_format(&event->cpus, &own);
+		cpuset_format(&target->cpus, &recorded);
+		if (!own.len)
+			return diag_set(reterr, -ENODEV, "event %s: all CPUs on which its PMU counts are offline",
+					event->name);
+		if (!count_in(event, &target->cpus))
+			return diag_set(reterr, -ENODEV, "event %s: its PMU counts on CPUs %s, %s %s", event->name,
+					buf_text(&own),
+					event->behind_leader || event->nr_members > 1
+						? "and there is no CPU on which all events of its group are counted, of"
+						: "none of which is recorded, of",
+					buf_text(&recorded));
+		/* Who names a PMU knows that; of a number the kernel chooses the PMU. */
+		if (event->attr.type == PERF_TYPE_RAW)
+			log_note("%s: its PMU counts on CPUs %s only", event->name, buf_text(&own));
+		else
+			log_verbose("%s: its PMU counts on CPUs %s only", event->name, buf_text(&own));
+	}
+	return 0;
+}
+
 static size_t count_slots(const struct event_list *events, const struct target *target, const struct plan *plan)
 {
 	size_t nr = 0;
 
 	for (size_t e = 0; e < events->nr; e++)
-		nr += nr_places_of(plan, channel_of(&events->events[e])) * slots_per_place(&events->events[e], target);
+		nr += nr_opened(&events->events[e], target, plan) * slots_per_place(&events->events[e], target);
 	return nr;
 }
 
@@ -123,10 +194,12 @@ static void fill_slots(const struct event_list *events, const struct target *tar
 		bool all_tasks = opened_for_all_tasks(event, target);
 		/* The members of a group stand together and have as many slots each. */
 		size_t nr_places = nr_places_of(plan, channel_of(event));
-		size_t behind = event->behind_leader * nr_places * slots_per_place(event, target);
+		size_t behind = event->behind_leader * nr_opened(event, target, plan) * slots_per_place(event, target);
 		for (size_t p = 0; p < nr_places; p++) {
 			size_t r = find_ring(plan, channel_of(event), p);
 			const struct plan_ring *ring = &plan->rings[r];
+			if (!counts_on(event, ring->cpu))
+				continue;
 			for (size_t t = 0; t < slots_per_place(event, target); t++) {
 				pid_t tid = target->per_thread ? ring->tid : all_tasks ? -1 : target->tids[t];
 				size_t here = (size_t)(slot - plan->slots);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct diag;
 struct event_list;
 struct target;
 
@@ -51,7 +52,14 @@ struct plan {
 	size_t nr_side_places; /* behind them: other CPUs, from which tasks may come, with side rings only (-C) */
 };
 
-/* 0, -ENOMEM, or -E2BIG: more fds would be needed than a process can have. */
+/*
+ * Is each event counted on a CPU of the target? -ENODEV: its PMU counts on others only, or on none that all events of
+ * its group are counted on. Says of events that count on fewer CPUs than are recorded.
+ */
+int plan_check_cpus(const struct event_list *events, const struct target *target, struct diag *reterr);
+
+/* An event whose PMU counts on some CPUs only has slots on those. 0, -ENOMEM, or -E2BIG: more fds would be needed than
+ * a process can have. */
 int plan_make(const struct event_list *events, const struct target *target, struct plan *ret);
 
 void plan_fini(struct plan *plan);

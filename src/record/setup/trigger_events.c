@@ -62,6 +62,9 @@ int trigger_events_open(struct trigger_events *trigger, struct event_list *event
 	int err = configure(events, sampling, reterr);
 	if (err)
 		return err;
+	err = plan_check_cpus(events, target, reterr);
+	if (err)
+		return err;
 	err = plan_make(events, target, &trigger->plan);
 	if (err)
 		return diag_set(reterr, err, "%s", strerror(-err));

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""A PMU that counts on some CPUs only, as on processors with two kinds of cores: its events are opened there."""
+import os
+import re
+
+import pytest
+
+
+MSR = '/sys/bus/event_source/devices/msr'
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+@pytest.fixture(name='opened')
+def fixture_opened(need_root, run, program, tmp_path):
+    """On which CPUs events are opened, where the kernel's PMU msr is called `core` and has these CPUs:
+    of core's events, of others, and what was said."""
+    if not os.path.exists(MSR):
+        pytest.skip('no PMU that takes an event on each CPU')
+    if len(CPUS) < 2:
+        pytest.skip('one CPU')
+    pmu = tmp_path / 'devices' / 'core'
+    (pmu / 'format').mkdir(parents=True)
+    (pmu / 'format' / 'event').write_text('config:0-63\n')
+    with open(f'{MSR}/type', encoding='ascii') as file:
+        number = file.read()
+    (pmu / 'type').write_text(number)
+
+    def opened(cpus, *args, file='cpus', status=0):
+        (pmu / file).write_text(cpus)
+        script = 'mount --bind "$0" /sys/bus/event_source/devices && exec "$@"'
+        done = run(['unshare', '-m', 'sh', '-c', script, tmp_path / 'devices', 'strace', '-f', '-e',
+                    'trace=perf_event_open', '-e', 'signal=none', '-o', tmp_path / 'calls', program, 'record', '-n',
+                    '-o', tmp_path / 'data', *args, '--', 'true'], status=status)
+        text = (tmp_path / 'calls').read_text()
+        calls = re.findall(r'perf_event_open\(\{type=([^,]+),.*\}, -?\d+, (-?\d+), -1, [\w|]+\) = \d+$', text, re.M)
+        core = sorted({int(cpu) for kind, cpu in calls if not kind.startswith('PERF_TYPE_SOFTWARE')})
+        rest = sorted({int(cpu) for kind, cpu in calls if kind.startswith('PERF_TYPE_SOFTWARE') and int(cpu) >= 0})
+        return core, rest, done.err
+    return opened
+
+
+@pytest.mark.parametrize('file', ['cpus', 'cpumask'])
+@pytest.mark.parametrize('args', [['-a'], ['-a', '--side-channel=off'], [], ['--side-channel=off']])
+def test_events_are_opened_on_the_cpus_of_their_pmu(opened, file, args):
+    """Task events come from all CPUs all the same."""
+    core, rest, _ = opened(f'{CPUS[1]}\n', '-e', 'core/event=0/', *args, file=file)
+    assert core == [CPUS[1]] and rest[:2] == CPUS[:2]
+
+
+def test_of_a_group_all_members_are(opened):
+    core, _, _ = opened(f'{CPUS[1]}\n', '-a', '-e', '{cpu-clock,core/event=0/}')
+    assert core == []  # as a member it has a leader's fd
+    core, _, _ = opened(f'{CPUS[1]}\n', '-a', '-e', '{core/event=0/,cpu-clock}')
+    assert core == [CPUS[1]]
+
+
+def test_no_cpu_is_an_error_that_says_so(opened):
+    core, rest, said = opened(f'{CPUS[1]}\n', '-C', str(CPUS[0]), '-e', 'core/event=0/', status=255)
+    assert (core, rest) == ([], [])
+    assert said == (f'millrace: event core/event=0/: its PMU counts on CPUs {CPUS[1]}, none of which is recorded, of '
+                    f'{CPUS[0]}\n')
+    core, _, _ = opened(f'{CPUS[1]}\n', '-C', f'{CPUS[0]},{CPUS[1]}', '-e', 'core/event=0/')
+    assert core == [CPUS[1]]
