@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash_table.h"
+#include "unwind/siphash.h"
 
 enum {
 	NO_CFI = 0 /* the first rule */,
@@ -26,7 +28,8 @@ struct table_builder {
 	struct cfi_reader reader;
 	struct cfi_run run;
 	struct hash_table rules, wides; /* hash -> number + 1 */
-	uint16_t recent[RULE_BUCKETS];  /* the last rule that was found with a hash, to be compared */
+	uint64_t key[2];                /* of these hashes, random: files are of others, who could give all rules one */
+	uint16_t recent[RULE_BUCKETS];  /* the last rule that was found with another hash, to be compared */
 	struct buf text;                /* of the wide rule that is looked for */
 	/* Of the part that is made; for the next one the memory is used again. */
 	uint32_t *pcs;
@@ -98,9 +101,9 @@ static uint32_t keep_wide(struct table_builder *b, const struct cfi_state *state
 		kept.registers[i].how = from->how;
 		kept.registers[i].value = value;
 	}
-	uint64_t hash = hash_bytes(&kept, sizeof(kept));
-	if (b->text.len)
-		hash = hash_mix(hash, hash_bytes(b->text.data, b->text.len));
+	const uint64_t parts[] = {siphash(b->key, (struct span){&kept, sizeof(kept)}),
+				  siphash(b->key, buf_span(&b->text))};
+	const uint64_t hash = siphash(b->key, (struct span){parts, sizeof(parts)});
 	for (struct hash_slot *slot = hash_table_find(&b->wides, hash); slot; slot = hash_table_next(&b->wides, slot)) {
 		const struct wide_rule *wide = table->wides[slot->number - 1];
 		if (wide->text_bytes == b->text.len && !memcmp(&wide->state, &kept, sizeof(kept)) &&
@@ -152,14 +155,15 @@ static struct unwind_rule *new_rule(struct unwind_table *table)
 static uint16_t keep_rule(struct table_builder *b, const struct unwind_rule *rule)
 {
 	struct unwind_table *table = b->table;
-	uint64_t words[sizeof(*rule) / sizeof(uint64_t)], hash = 0;
+	uint64_t words[sizeof(*rule) / sizeof(uint64_t)], place = 0;
 
 	memcpy(words, rule, sizeof(words));
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		hash = hash_mix(hash, words[i]);
-	uint16_t *recent = &b->recent[hash % RULE_BUCKETS];
+		place = hash_mix(place, words[i]);
+	uint16_t *recent = &b->recent[place % RULE_BUCKETS];
 	if (!memcmp(rule_at(table, *recent), rule, sizeof(*rule)))
 		return *recent;
+	uint64_t hash = siphash(b->key, (struct span){words, sizeof(words)});
 	for (struct hash_slot *slot = hash_table_find(&b->rules, hash); slot; slot = hash_table_next(&b->rules, slot))
 		if (!memcmp(rule_at(table, (uint32_t)slot->number - 1), rule, sizeof(*rule)))
 			return *recent = (uint16_t)(slot->number - 1);
@@ -585,7 +589,8 @@ static bool start(struct unwind_table *table, const struct table_source *source)
 	table->budget = source->budget;
 	table->builder = calloc(1, sizeof(*table->builder));
 	struct unwind_rule *none = new_rule(table);
-	if (!table->builder || !none)
+	if (!table->builder || !none ||
+	    getrandom(table->builder->key, sizeof(table->builder->key), 0) != sizeof(table->builder->key))
 		return false;
 	none->flags = RULE_NO_CFI;
 	table->builder->table = table;

@@ -473,6 +473,89 @@ static void test_as_many_rules_as_have_numbers(void **state)
 	free(section);
 }
 
+/* As hash_mix() folds the words of a rule; that hash can be undone. */
+static uint64_t fold_word(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+/* DW_CFA_offset_extended_sf: stored at CFA + 8 * slot; DWARF counts in -8. Padded to 3 bytes of SLEB128. */
+static void put_slot(uint8_t *to, uint8_t column, int16_t slot)
+{
+	const uint32_t value = (uint32_t) - (int32_t)slot;
+
+	memcpy(to,
+	       (const uint8_t[]){0x11, column, (uint8_t)(value | 0x80), (uint8_t)(value >> 7 | 0x80),
+				 (uint8_t)(value >> 14 & 0x7f)},
+	       5);
+}
+
+/*
+ * Functions of a rule each: CFA = rbp + some number, and the first four slots. Where all are to collide, the slots are
+ * chosen by undoing the fold of the first word. Returns the CPU time of making the table.
+ */
+static uint64_t time_of_rules(bool collide)
+{
+	enum { NR = TABLE_MAX_RULES - 1, ENTRY_BYTES = 48, RBP = 6 };
+	static const uint8_t columns[] = {16, RBP, 3, 12};
+	uint8_t *section = calloc(NR + 10, ENTRY_BYTES);
+	struct unwind_table *table;
+	struct fake_elf elf;
+
+	assert_non_null(section);
+	begin(&elf);
+	size_t at = elf.at - FAKE_ELF_EH_FRAME, cie = elf.cie - FAKE_ELF_EH_FRAME;
+	memcpy(section, elf.bytes + FAKE_ELF_EH_FRAME, at);
+	uint32_t cfa = 0;
+	for (uint32_t i = 0; i < NR; i++, at += ENTRY_BYTES) {
+		const uint32_t words[] = {ENTRY_BYTES - 4, (uint32_t)(at + 4 - cie),
+					  (uint32_t)(CODE + i - (FAKE_ELF_EH_FRAME + at + 8)), 1};
+		int16_t slots[4];
+		bool fits;
+		do { /* the two lowest numbers of a slot have another meaning */
+			struct unwind_rule rule = {.cfa_register = RBP, .cfa_offset = (int32_t)++cfa};
+			uint64_t first;
+			memcpy(&first, &rule, sizeof(first));
+			const uint64_t all = collide ? fold_word(0, first) ^ 0x1234567 : 0x0001000200030004;
+			memcpy(slots, &all, sizeof(slots));
+			fits = true;
+			for (unsigned k = 0; k < 4; k++)
+				fits &= slots[k] >= SLOT_MIN;
+		} while (!fits);
+		uint8_t code[ENTRY_BYTES - sizeof(words)] = {0,
+							     0x0c /* DW_CFA_def_cfa */,
+							     RBP,
+							     (uint8_t)(cfa | 0x80),
+							     (uint8_t)(cfa >> 7 | 0x80),
+							     (uint8_t)(cfa >> 14 | 0x80),
+							     0};
+		for (unsigned k = 0; k < 4; k++)
+			put_slot(code + 7 + (size_t)5 * k, columns[k], slots[k]);
+		memcpy(section + at, words, sizeof(words));
+		memcpy(section + at + sizeof(words), code, sizeof(code));
+	}
+	struct table_source source = source_of(&elf, NULL);
+	source.section.bytes = (struct span){section, at};
+	source.segments[0].bytes = NR;
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_int_equal(table_complete(table), 0);
+	assert_int_equal(table->nr_rules, NR + 1);
+	assert_int_equal(table_find(table, CODE + NR - 1).rule->cfa_offset, cfa);
+	uint64_t ns = table->build_ns;
+	table_free(table);
+	free(section);
+	return ns;
+}
+
+/* Rules that were chosen to have one hash take no longer than others. */
+static void test_chosen_rules(void **state)
+{
+	(void)state;
+	uint64_t usual_ns = time_of_rules(false);
+	assert_true(time_of_rules(true) < usual_ns * 20);
+}
+
 /* More rows than a table may have are none, once and for all: looking up again does not make them again. */
 static void test_too_many_rows(void **state)
 {
@@ -515,6 +598,7 @@ int main(void)
 		cmocka_unit_test(test_the_budget),
 		cmocka_unit_test(test_long_expressions),
 		cmocka_unit_test(test_as_many_rules_as_have_numbers),
+		cmocka_unit_test(test_chosen_rules),
 		cmocka_unit_test(test_too_many_rows),
 	};
 
