@@ -31,6 +31,7 @@ struct table_builder {
 	uint64_t key[2];                /* of these hashes, random: files are of others, who could give all rules one */
 	uint16_t recent[RULE_BUCKETS];  /* the last rule that was found with another hash, to be compared */
 	struct buf text;                /* of the wide rule that is looked for */
+	uint64_t text_bytes;            /* of all that were looked for */
 	/* Of the part that is made; for the next one the memory is used again. */
 	uint32_t *pcs;
 	uint16_t *row_rules;
@@ -66,13 +67,14 @@ static void shrink(struct unwind_table *table, size_t bytes)
 
 /* ---- distinct rules ---- */
 
-/* An expression of the section, in the text. -1: out of memory, or too long. */
+/* An expression of the section, in the text. -1: out of memory, or it is too long, or all were too long together. */
 static int32_t put_expression(struct table_builder *b, int32_t value)
 {
 	struct span text = cfi_expression(&b->reader.section, value);
 	size_t at = b->text.len;
 
-	if (text.len > UINT16_MAX)
+	b->text_bytes += text.len;
+	if (text.len > UINT16_MAX || b->text_bytes > TABLE_MAX_TEXT_BYTES)
 		return -1;
 	buf_put_u16(&b->text, (uint16_t)text.len);
 	buf_put(&b->text, text.ptr, text.len);

@@ -556,6 +556,44 @@ static void test_chosen_rules(void **state)
 	assert_true(time_of_rules(true) < usual_ns * 20);
 }
 
+/* Each row of a function that has long expressions copies and compares all of them. */
+static void test_long_expressions_of_many_rows(void **state)
+{
+	enum { LEN = UINT16_MAX, NR_REGISTERS = 16, NR_ROWS = 1 << 16, REST = 8, REGISTER_BYTES = LEN + 5 };
+	const size_t code_bytes = 1 + (size_t)NR_REGISTERS * REGISTER_BYTES + 3 * NR_ROWS + REST;
+	uint8_t *section = calloc(1, FAKE_ELF_BYTES + code_bytes);
+	struct unwind_table *table;
+	struct fake_elf elf;
+
+	(void)state;
+	assert_non_null(section);
+	begin(&elf);
+	put_function(&elf, 0, 1, 16);
+	size_t end = elf.at - FAKE_ELF_EH_FRAME, cie = elf.cie - FAKE_ELF_EH_FRAME;
+	memcpy(section, elf.bytes + FAKE_ELF_EH_FRAME, end);
+	const uint32_t words[] = {(uint32_t)(12 + code_bytes), (uint32_t)(end + 4 - cie),
+				  (uint32_t)(CODE + 1 - (FAKE_ELF_EH_FRAME + end + 8)), NR_ROWS};
+	memcpy(section + end, words, sizeof(words));
+	uint8_t *code = section + end + sizeof(words) + 1;
+	for (unsigned i = 0; i < NR_REGISTERS; i++, code += REGISTER_BYTES) { /* DW_CFA_expression of DW_OP_nop */
+		memcpy(code, (const uint8_t[]){0x10, (uint8_t)i, LEN & 0x7f | 0x80, LEN >> 7 & 0x7f | 0x80, LEN >> 14},
+		       5);
+		memset(code + 5, 0x96, LEN);
+	}
+	for (unsigned i = 0; i < NR_ROWS; i++, code += 3) /* DW_CFA_advance_loc, DW_CFA_def_cfa_offset */
+		memcpy(code, (const uint8_t[]){0x41, 0x0e, (uint8_t)(16 + 8 * (i % 2))}, 3);
+	struct table_source source = source_of(&elf, NULL);
+	source.section.bytes = (struct span){section, end + sizeof(words) + code_bytes};
+	source.segments[0].bytes = NR_ROWS + 1;
+	assert_int_equal(table_new(&source, &elf, release, &table), 0);
+	assert_int_equal(table_find(table, CODE).rule->cfa_offset, 16);
+	assert_int_equal(table_find(table, CODE + 2).rule->flags, RULE_WIDE);
+	assert_int_equal(table_find(table, CODE + NR_ROWS - 1).rule->flags, RULE_NO_CFI);
+	assert_int_equal(table_complete(table), -EBADMSG);
+	table_free(table);
+	free(section);
+}
+
 /* More rows than a table may have are none, once and for all: looking up again does not make them again. */
 static void test_too_many_rows(void **state)
 {
@@ -599,6 +637,7 @@ int main(void)
 		cmocka_unit_test(test_long_expressions),
 		cmocka_unit_test(test_as_many_rules_as_have_numbers),
 		cmocka_unit_test(test_chosen_rules),
+		cmocka_unit_test(test_long_expressions_of_many_rows),
 		cmocka_unit_test(test_too_many_rows),
 	};
 
