@@ -2,6 +2,7 @@
 #include "sysinfo/elf_file.h"
 
 #include <elf.h>
+#include <gelf.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -54,15 +55,67 @@ static bool has_few_headers_32(int fd, const unsigned char *ident)
 	return are_few(file.e_shnum, file.e_phnum, first.sh_size, first.sh_info);
 }
 
+static bool is_elf(int fd, unsigned char ret_ident[EI_NIDENT])
+{
+	return read_at(fd, 0, ret_ident, EI_NIDENT) && memcmp(ret_ident, ELFMAG, SELFMAG) == 0;
+}
+
+static bool is_usable(int fd, const unsigned char *ident)
+{
+	elf_version(EV_CURRENT);
+	switch (ident[EI_CLASS]) {
+	case ELFCLASS32: return has_few_headers_32(fd, ident);
+	case ELFCLASS64: return has_few_headers_64(fd, ident);
+	default: return false;
+	}
+}
+
 Elf *elf_file_begin(int fd)
 {
 	unsigned char ident[EI_NIDENT];
 
-	elf_version(EV_CURRENT);
-	if (!read_at(fd, 0, ident, sizeof(ident)) || memcmp(ident, ELFMAG, SELFMAG))
-		return NULL;
-	if (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64)
-		return NULL;
-	bool few = ident[EI_CLASS] == ELFCLASS64 ? has_few_headers_64(fd, ident) : has_few_headers_32(fd, ident);
-	return few ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
+	return is_elf(fd, ident) && is_usable(fd, ident) ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
+}
+
+bool elf_file_is_refused(int fd)
+{
+	unsigned char ident[EI_NIDENT];
+
+	return is_elf(fd, ident) && !is_usable(fd, ident);
+}
+
+/* Also when it is unpacked, as elf_strptr(3) does. gelf_getchdr(3) reads the whole section, which is small then. */
+static bool is_small(Elf_Scn *section)
+{
+	GElf_Shdr header;
+	GElf_Chdr unpacked;
+
+	if (!section || !gelf_getshdr(section, &header))
+		return false;
+	if (header.sh_type == SHT_NOBITS)
+		return true;
+	if (header.sh_size > ELF_FILE_MOST_SECTION_BYTES)
+		return false;
+	return !(header.sh_flags & SHF_COMPRESSED) ||
+	       (gelf_getchdr(section, &unpacked) && unpacked.ch_size <= ELF_FILE_MOST_SECTION_BYTES);
+}
+
+Elf_Data *elf_file_data(Elf_Scn *section)
+{
+	return is_small(section) ? elf_getdata(section, NULL) : NULL;
+}
+
+Elf_Data *elf_file_raw_data(Elf_Scn *section)
+{
+	return is_small(section) ? elf_rawdata(section, NULL) : NULL;
+}
+
+bool elf_file_texts(Elf *elf, size_t section)
+{
+	return is_small(elf_getscn(elf, section));
+}
+
+int elf_file_names(Elf *elf, size_t *ret)
+{
+	return elf_getshdrstrndx(elf, ret) || !elf_file_texts(elf, *ret) ? -1 : 0;
 }

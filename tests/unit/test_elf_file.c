@@ -8,12 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "analyze/dwarf/dwarf.h"
+#include "analyze/symbols/elf.h"
 #include "sysinfo/elf_file.h"
 #include "sysinfo/elf_note.h"
 
@@ -155,6 +158,82 @@ static void test_build_ids_of_refused_files(void **state)
 	close(fd);
 }
 
+/*
+ * Names of sections, .debug_info with nothing in it, and .note.gnu.build-id with an id and then a hole. The header says
+ * that there are more sections: all zero.
+ */
+static int make_with_sections(uint32_t nr_sections, uint64_t names_bytes, uint64_t note_bytes)
+{
+	enum { NAMES_AT = 0x100, NOTE_AT = 0x200, INFO_AT = 0x300 };
+	static const char names[] = "\0.debug_info\0.note.gnu.build-id";
+	static const uint8_t id[] = {4, 0, 0, 0, 4, 0, 0, 0, NT_GNU_BUILD_ID, 0, 0, 0, 'G', 'N', 'U', 0, 1, 2, 3, 4};
+	const Elf64_Ehdr file = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+				 .e_version = EV_CURRENT,
+				 .e_shoff = SECTIONS_AT,
+				 .e_shentsize = sizeof(Elf64_Shdr),
+				 .e_shstrndx = 1};
+	const Elf64_Shdr sections[] = {
+		{.sh_size = nr_sections},
+		{.sh_type = SHT_STRTAB, .sh_offset = NAMES_AT, .sh_size = names_bytes},
+		{.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = INFO_AT, .sh_size = 16},
+		{.sh_name = 13, .sh_type = SHT_NOTE, .sh_offset = NOTE_AT, .sh_size = note_bytes}};
+	int fd = new_file(&file, sizeof(file));
+
+	assert_int_equal(ftruncate(fd, (off_t)ELF_FILE_MOST_SECTION_BYTES * 2), 0);
+	assert_int_equal(pwrite(fd, sections, sizeof(sections), SECTIONS_AT), sizeof(sections));
+	assert_int_equal(pwrite(fd, names, sizeof(names), NAMES_AT), sizeof(names));
+	assert_int_equal(pwrite(fd, id, sizeof(id), NOTE_AT), sizeof(id));
+	return fd;
+}
+
+/* Takes over the descriptor. 0, or -errno of elf_source_open(); whether it has a build-id. */
+static int open_source(int fd, bool *ret_has_id)
+{
+	struct elf_source source;
+	struct elf_id id;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int err = elf_source_open(path, NULL, &source);
+	*ret_has_id = !err && elf_source_build_id(&source, &id) && id.len == 4;
+	if (!err)
+		elf_source_close(&source);
+	close(fd);
+	return err;
+}
+
+/* Nor do those that read symbols and debug information open such files, or read such sections. */
+static void test_readers_of_refused_files(void **state)
+{
+	const uint64_t most = ELF_FILE_MOST_SECTION_BYTES;
+	bool has_id;
+
+	(void)state;
+	assert_int_equal(open_source(make_with_sections(ELF_FILE_MOST_HEADERS, 64, 20), &has_id), 0);
+	assert_true(has_id);
+	assert_int_equal(open_source(make_with_sections(ELF_FILE_MOST_HEADERS + 1, 64, 20), &has_id), -ENOEXEC);
+	assert_int_equal(open_source(make_with_sections(4, 64, most + 1), &has_id), 0);
+	assert_false(has_id);
+	assert_int_equal(open_source(make_with_sections(4, most + 1, 20), &has_id), 0);
+	assert_false(has_id);
+#if __BYTE_ORDER == __LITTLE_ENDIAN
+	struct dwarf *dwarf = dwarf_open(make_with_sections(ELF_FILE_MOST_HEADERS, 64, 20), false);
+	assert_non_null(dwarf);
+	dwarf_free(dwarf);
+	assert_null(dwarf_open(make_with_sections(ELF_FILE_MOST_HEADERS + 1, 64, 20), false));
+	assert_null(dwarf_open(make_with_sections(4, most + 1, 20), false));
+#endif
+	int fd = make_with_sections(ELF_FILE_MOST_HEADERS + 1, 64, 20);
+	assert_true(elf_file_is_refused(fd));
+	close(fd);
+	fd = make_with_sections(ELF_FILE_MOST_HEADERS, 64, 20);
+	assert_false(elf_file_is_refused(fd));
+	close(fd);
+	fd = new_file("\x1f\x8b", 2); /* modules may be compressed */
+	assert_false(elf_file_is_refused(fd));
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +241,7 @@ int main(void)
 		cmocka_unit_test(test_no_elf_file),
 		cmocka_unit_test(test_many_notes),
 		cmocka_unit_test(test_build_ids_of_refused_files),
+		cmocka_unit_test(test_readers_of_refused_files),
 	};
 
 	return cmocka_run_group_tests_name("elf_file", tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include "analyze/symbols/dso.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "sysinfo/elf_file.h"
 
 void code_fini(struct code *code)
 {
@@ -66,8 +67,7 @@ static int read_bytes(int fd, uint64_t offset, uint8_t *to, size_t len, struct d
 static int read_from(int fd, bool memory, const struct symbol *symbol, size_t len, uint8_t *buffer,
 		     struct code_bytes *bytes, struct diag *reterr)
 {
-	elf_version(EV_CURRENT);
-	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	Elf *elf = elf_file_begin(fd);
 	GElf_Phdr segment;
 	GElf_Ehdr header;
 	bool found = elf && gelf_getehdr(elf, &header) && find_segment(elf, symbol->start, memory, &segment);

@@ -15,6 +15,7 @@
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "perfdata/object_id.h"
+#include "sysinfo/elf_file.h"
 
 /* Debug information may be hostile. */
 enum {
@@ -128,7 +129,7 @@ static struct dwarf *dwarf_new(Elf *elf, int fd, bool is_split)
 
 struct dwarf *dwarf_open(int fd, bool is_split)
 {
-	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	Elf *elf = elf_file_begin(fd);
 	struct dwarf *dwarf = elf ? dwarf_new(elf, fd, is_split) : NULL;
 
 	if (dwarf)

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "compress/zlib_unpacker.h"
 #include "compress/zstd.h"
+#include "sysinfo/elf_file.h"
 
 struct elf_piece {
 	struct elf_piece *next;
@@ -48,7 +49,7 @@ struct elf_packed {
 
 static bool read_packed_header(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_packed *packed, uint64_t *ret_len)
 {
-	const Elf_Data *data = elf_rawdata(scn, NULL);
+	const Elf_Data *data = elf_file_raw_data(scn);
 	uint64_t header_bytes = sizeof(gnu_magic) + sizeof(uint64_t), len;
 	GElf_Chdr header;
 
@@ -143,7 +144,7 @@ struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
 	Elf_Scn *scn = NULL;
 	size_t names;
 
-	while (!elf_getshdrstrndx(elf, &names) && (scn = elf_nextscn(elf, scn))) {
+	while (!elf_file_names(elf, &names) && (scn = elf_nextscn(elf, scn))) {
 		GElf_Shdr header;
 		const char *its = gelf_getshdr(scn, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
 		if (!is_named(its, name))
@@ -174,7 +175,7 @@ unsigned elf_find_linkage(Elf *elf, struct elf_linkage ret[], unsigned room)
 	size_t names;
 	unsigned nr = 0;
 
-	while (nr < room && !elf_getshdrstrndx(elf, &names) && (scn = elf_nextscn(elf, scn))) {
+	while (nr < room && !elf_file_names(elf, &names) && (scn = elf_nextscn(elf, scn))) {
 		GElf_Shdr header;
 		const char *name = gelf_getshdr(scn, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
 		if (!name || !(header.sh_flags & SHF_EXECINSTR) || strncmp(name, ".plt", strlen(".plt")) != 0)

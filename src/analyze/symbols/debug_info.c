@@ -26,6 +26,7 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
+#include "sysinfo/elf_file.h"
 
 enum {
 	MAX_OPEN = 32, /* objects */
@@ -166,7 +167,7 @@ static void module_find_code(struct object *object, Elf *elf)
 	uint64_t end = 0;
 	size_t names;
 
-	while (elf && !elf_getshdrstrndx(elf, &names) && (section = elf_nextscn(elf, section))) {
+	while (elf && !elf_file_names(elf, &names) && (section = elf_nextscn(elf, section))) {
 		GElf_Shdr header;
 		const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
 		if (!name || (header.sh_flags & code) != code || strncmp(name, ".init", strlen(".init")) == 0 ||
@@ -193,6 +194,10 @@ static void module_open(struct debug_info *info, struct object *object)
 
 	if (fd < 0)
 		fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
+	if (fd >= 0 && elf_file_is_refused(fd)) {
+		close(fd);
+		return;
+	}
 	object->dwfl = fd < 0 ? NULL : dwfl_begin(&callbacks);
 	Dwfl_Module *module = object->dwfl ? dwfl_report_offline(object->dwfl, object->dso->name, "", fd) : NULL;
 	if (!module && fd >= 0)
@@ -210,7 +215,7 @@ static bool has_units(Elf *elf)
 	Elf_Scn *section = NULL;
 	size_t names;
 
-	if (!elf || elf_getshdrstrndx(elf, &names))
+	if (!elf || elf_file_names(elf, &names))
 		return false;
 	while ((section = elf_nextscn(elf, section))) {
 		GElf_Shdr header;
@@ -267,7 +272,7 @@ static void object_open_files(struct debug_info *info, struct object *object)
 	object->runtime_fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
 	if (object->runtime_fd < 0)
 		return;
-	object->runtime = elf_begin(object->runtime_fd, ELF_C_READ, NULL);
+	object->runtime = elf_file_begin(object->runtime_fd);
 	object->paths[0] = path_of(&info->pool, object->runtime_fd);
 	bool is_here = has_units(object->runtime);
 	int fd =

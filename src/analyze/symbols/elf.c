@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "config.h"
+#include "sysinfo/elf_file.h"
 #include "sysinfo/object_file.h"
 
 #ifdef HAVE_LZMA
@@ -52,7 +53,7 @@ static Elf_Scn *source_section(const struct elf_source *source, const char *name
 	Elf_Scn *section = NULL;
 	size_t names;
 
-	if (elf_getshdrstrndx(source->elf, &names))
+	if (elf_file_names(source->elf, &names))
 		return NULL;
 	while ((section = elf_nextscn(source->elf, section))) {
 		const char *its = gelf_getshdr(section, ret) ? elf_strptr(source->elf, names, ret->sh_name) : NULL;
@@ -69,7 +70,7 @@ bool elf_source_build_id(const struct elf_source *source, struct elf_id *ret)
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
 		GElf_Shdr header;
 		Elf_Scn *section = source_section(source, sections[i], &header);
-		Elf_Data *data = section && header.sh_type == SHT_NOTE ? elf_getdata(section, NULL) : NULL;
+		Elf_Data *data = section && header.sh_type == SHT_NOTE ? elf_file_data(section) : NULL;
 		if (data && data->d_buf && elf_id_from_notes(data->d_buf, data->d_size, ret))
 			return true;
 	}
@@ -153,8 +154,7 @@ int elf_source_open(const char *path, const struct elf_id *expect, struct elf_so
 
 	if (fd < 0)
 		return fd;
-	elf_version(EV_CURRENT);
-	struct elf_source source = {.elf = elf_begin(fd, ELF_C_READ, NULL)};
+	struct elf_source source = {.elf = elf_file_begin(fd)};
 	source.fd = take_fd(&fd);
 	return source_read(&source, expect, ret);
 }
@@ -192,7 +192,7 @@ int elf_source_open_mini(const struct elf_source *of, struct elf_source *ret)
 {
 	GElf_Shdr header;
 	Elf_Scn *section = source_section(of, ".gnu_debugdata", &header);
-	Elf_Data *packed = section && header.sh_type == SHT_PROGBITS ? elf_rawdata(section, NULL) : NULL;
+	Elf_Data *packed = section && header.sh_type == SHT_PROGBITS ? elf_file_raw_data(section) : NULL;
 	AUTO_BUF struct buf unpacked = {0};
 
 	if (!packed || !packed->d_buf)
@@ -232,7 +232,7 @@ struct elf_debuglink elf_file_debuglink(const char *path)
 	if (elf_source_open(path, NULL, &source))
 		return link;
 	Elf_Scn *section = source_section(&source, ".gnu_debuglink", &header);
-	Elf_Data *data = section && header.sh_type != SHT_NOBITS ? elf_getdata(section, NULL) : NULL;
+	Elf_Data *data = section && header.sh_type != SHT_NOBITS ? elf_file_data(section) : NULL;
 	const char *end = data && data->d_buf ? memchr(data->d_buf, '\0', data->d_size) : NULL;
 	/* The CRC is behind the name, at the next multiple of 4 bytes. */
 	size_t at = end ? ((size_t)(end - (const char *)data->d_buf) + sizeof(link.crc)) & ~(sizeof(link.crc) - 1) : 0;
@@ -281,8 +281,8 @@ static bool table_open(const struct elf_source *source, Elf_Scn *section, struct
 
 	if (!section || !gelf_getshdr(section, &header) || !header.sh_entsize)
 		return false;
-	*ret = (struct table){source, elf_getdata(section, NULL), header.sh_size / header.sh_entsize, header.sh_link};
-	return ret->data != NULL;
+	*ret = (struct table){source, elf_file_data(section), header.sh_size / header.sh_entsize, header.sh_link};
+	return ret->data && elf_file_texts(source->elf, ret->names);
 }
 
 /* NULL: none, or one that is too long. */
@@ -298,7 +298,7 @@ static const char *section_name(const struct elf_source *source, const GElf_Shdr
 	size_t names;
 	const char *name = NULL;
 
-	if (!elf_getshdrstrndx(source->elf, &names))
+	if (!elf_file_names(source->elf, &names))
 		name = elf_strptr(source->elf, names, header->sh_name);
 	return name ? name : "";
 }
@@ -381,7 +381,7 @@ static bool table_names(const struct table *table, struct span *ret)
 
 	if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_STRTAB)
 		return false;
-	const Elf_Data *data = elf_getdata(section, NULL);
+	const Elf_Data *data = elf_file_data(section);
 	*ret = (struct span){data ? data->d_buf : NULL, data ? data->d_size : 0};
 	return ret->ptr && ret->len;
 }
@@ -504,7 +504,7 @@ static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
 	if (!section || !relocation_header.sh_entsize || !table_open(runtime, runtime->dynsym, &dynamic) ||
 	    relocation_header.sh_link != elf_ndxscn(runtime->dynsym) || !source_section(runtime, ".plt", &plt_header))
 		return 0;
-	Elf_Data *relocations = elf_getdata(section, NULL);
+	Elf_Data *relocations = elf_file_data(section);
 	if (!relocations)
 		return 0;
 
