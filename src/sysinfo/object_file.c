@@ -204,15 +204,19 @@ static int open_mapping(pid_t pid, const struct object_mapping *mapped)
 	return -ENOENT;
 }
 
-int object_file_open_of_process(pid_t pid, const char *path, const struct object_mapping *mapped)
+int object_file_open_below_root(pid_t pid, const char *path, const struct object_mapping *mapped)
 {
 	char root_path[32];
 
 	snprintf(root_path, sizeof(root_path), "/proc/%d/root", (int)pid);
 	AUTO_FD int root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	int fd = object_file_open_in(root, path, mapped);
+	return root < 0 ? -errno : object_file_open_in(root, path, mapped);
+}
+
+int object_file_open_of_process(pid_t pid, const char *path, const struct object_mapping *mapped)
+{
+	int fd = object_file_open_below_root(pid, path, mapped);
+
 	return fd >= 0 || !mapped || !mapped->file.inode ? fd : open_mapping(pid, mapped);
 }
 

@@ -52,6 +52,9 @@ int object_file_open_entry(int dir_fd, const char *name);
 /* A path below an open directory, which is taken as its root. -ENOSYS: the kernel is older than openat2(2) (5.6). */
 int object_file_open_in(int root_fd, const char *path, const struct object_mapping *mapped);
 
+/* A path as a living process sees it: below its root, in its mount namespace. */
+int object_file_open_below_root(pid_t pid, const char *path, const struct object_mapping *mapped);
+
 /*
  * A path as a living process sees it: below its root, in its mount namespace. If that file is deleted, or is not the
  * one that was mapped, the mapping itself is opened (/proc/PID/map_files), which needs CAP_SYS_ADMIN or

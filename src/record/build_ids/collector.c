@@ -20,6 +20,7 @@
 #include "perfdata/perf_maps.h"
 #include "perfdata/record.h"
 #include "record/build_ids/batch_pages.h"
+#include "record/build_ids/mapping_processes.h"
 #include "record/build_ids/object_cache.h"
 #include "record/build_ids/object_watch.h"
 #include "record/build_ids/scan.h"
@@ -38,26 +39,12 @@ static void module_name(const char *name, char ret[64])
 	ret[len] = '\0';
 }
 
-/* Of any process that mapped it and still lives. A descriptor, or -errno. */
-static int open_of_process(const struct map_history *history, size_t nr, const struct object_mapping *mapped)
-{
-	enum { PROCESSES_MAX = 64 };
-	unsigned tried = 0;
-
-	for (size_t i = 0; i < history->nr_processes && tried < PROCESSES_MAX; i++) {
-		const struct history_process *process = &history->processes[i];
-		size_t map = 0;
-		while (map < process->nr_maps && process->maps[map].object != nr)
-			map++;
-		if (map == process->nr_maps || process->pid <= 0)
-			continue;
-		int fd = object_file_open_of_process(process->pid, history->objects[nr].name, mapped);
-		if (fd >= 0)
-			return fd;
-		tried++;
-	}
-	return -ENOENT;
-}
+/* What is looked at to find objects again. */
+struct object_search {
+	const struct map_history *history;
+	const struct mapping_times times;
+	struct mapping_processes processes;
+};
 
 /* An object that was mapped, found again. */
 struct found_object {
@@ -75,9 +62,9 @@ static bool has_build_id(int fd, const struct elf_id *id)
 }
 
 /* A record that has the build-id says nothing else of the file. */
-static struct found_object find_build(const struct map_history *history, size_t nr, const struct collected *collected)
+static struct found_object find_build(struct object_search *search, size_t nr, const struct collected *collected)
 {
-	const struct history_object *object = &history->objects[nr];
+	const struct history_object *object = &search->history->objects[nr];
 	const struct elf_id *build_id = &object->id.build_id;
 	AUTO_FD int fd = object_file_open(object->name, NULL);
 	int err = fd < 0 ? fd : -ESTALE;
@@ -89,19 +76,19 @@ static struct found_object find_build(const struct map_history *history, size_t 
 	int fd_kept = object_watch_find_build(collected->watch, object->name, build_id);
 	if (fd_kept >= 0)
 		return (struct found_object){.fd = fcntl(fd_kept, F_DUPFD_CLOEXEC, 0)};
-	AUTO_FD int its = open_of_process(history, nr, NULL);
+	AUTO_FD int its = mapping_processes_open(&search->processes, search->history, nr, NULL);
 	return (struct found_object){.fd = its >= 0 && has_build_id(its, build_id) ? take_fd(&its) : err};
 }
 
 /* The file that was mapped, not the one that has its name now. */
-static struct found_object find_file(const struct map_history *history, size_t nr, const struct mapping_times *times,
-				     const struct collected *collected)
+static struct found_object find_file(struct object_search *search, size_t nr, const struct collected *collected)
 {
-	const struct history_object *object = &history->objects[nr];
-	const struct object_mapping mapped = {.file = object->id.file, .since_ns = object->first_ns, .times = *times};
+	const struct history_object *object = &search->history->objects[nr];
+	const struct object_mapping mapped = {
+		.file = object->id.file, .since_ns = object->first_ns, .times = search->times};
 
 	if (object->id.build_id.len)
-		return find_build(history, nr, collected);
+		return find_build(search, nr, collected);
 	int fd = object_file_open(object->name, &mapped);
 	if (fd >= 0 || !mapped.file.inode)
 		return (struct found_object){
@@ -110,7 +97,7 @@ static struct found_object find_file(const struct map_history *history, size_t n
 	int fd_kept = object_watch_find(collected->watch, &mapped.file);
 	if (fd_kept >= 0 && object_file_is(fd_kept, &mapped))
 		return (struct found_object){.fd = fcntl(fd_kept, F_DUPFD_CLOEXEC, 0)};
-	int its = open_of_process(history, nr, &mapped);
+	int its = mapping_processes_open(&search->processes, search->history, nr, &mapped);
 	return (struct found_object){.fd = its < 0 ? fd : its};
 }
 
@@ -278,11 +265,10 @@ static void note_gone(const struct history_object *object, struct collected *col
 	collected->nr_gone++;
 }
 
-static int file_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
-			 struct collected *collected, struct build_id *ret)
+static int file_build_id(struct object_search *search, size_t nr, struct collected *collected, struct build_id *ret)
 {
-	const struct history_object *object = &history->objects[nr];
-	struct found_object found = find_file(history, nr, times, collected);
+	const struct history_object *object = &search->history->objects[nr];
+	struct found_object found = find_file(search, nr, collected);
 	AUTO_FD int fd = found.fd;
 	int len = object->id.build_id.len;
 
@@ -298,66 +284,108 @@ static int file_build_id(const struct map_history *history, size_t nr, const str
 	return len;
 }
 
-static int object_build_id(const struct map_history *history, size_t nr, const struct mapping_times *times,
-			   struct collected *collected, struct build_id *ret)
+/* Without its id. */
+static struct build_id build_id_of(const struct history_object *object)
 {
-	const struct history_object *object = &history->objects[nr];
 	static const char kernel[] = "[kernel.kallsyms]";
+	struct build_id ret = {.misc = PERF_RECORD_MISC_USER, .pid = -1, .path = object->name};
+
+	if (!object->kernel)
+		return ret;
+	ret.misc = PERF_RECORD_MISC_KERNEL;
+	if (!strncmp(object->name, kernel, sizeof(kernel) - 1))
+		ret.path = kernel;
+	return ret;
+}
+
+static int object_build_id(struct object_search *search, size_t nr, struct collected *collected, struct build_id *ret)
+{
+	const struct history_object *object = &search->history->objects[nr];
 	char module[64];
 
-	*ret = (struct build_id){.misc = PERF_RECORD_MISC_USER, .pid = -1, .path = object->name};
+	*ret = build_id_of(object);
 	if (object->kernel) {
-		ret->misc = PERF_RECORD_MISC_KERNEL;
-		if (!strncmp(object->name, kernel, sizeof(kernel) - 1)) {
-			ret->path = kernel;
+		if (ret->path != object->name)
 			return kernel_build_id(collected, ret);
-		}
 		module_name(object->name, module);
 		return elf_note_of_module(module, ret->id);
 	}
 	if (!strcmp(object->name, "[vdso]"))
 		return vdso_build_id(object, collected, ret);
-	return object->name[0] == '/' ? file_build_id(history, nr, times, collected, ret) : -ENOENT;
+	return object->name[0] == '/' ? file_build_id(search, nr, collected, ret) : -ENOENT;
 }
 
-/* Two files may have had the same name, and are one line when they have the same id. */
-static bool is_duplicate(const struct map_history *history, size_t nr)
+/* Reads the ids, and keeps them in the objects. */
+static void find_build_ids(struct map_history *history, struct collected *collected)
 {
-	const struct history_object *object = &history->objects[nr];
-
-	for (size_t i = 0; i < nr; i++) {
-		const struct history_object *other = &history->objects[i];
-		if (other->name_hash == object->name_hash && other->build_id.len == object->build_id.len &&
-		    elf_id_equal(&other->build_id, &object->build_id) && !strcmp(other->name, object->name))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Reads the ids (and keeps them in the objects), appends a record each. Objects without one are left out. 0 or -ENOMEM.
- */
-static int put_build_ids(struct map_history *history, struct collected *collected)
-{
-	const struct mapping_times times = {(int64_t)clock_ns(CLOCK_REALTIME), collected->first_ns, collected->last_ns};
+	struct object_search search = {
+		.history = history,
+		.times = {(int64_t)clock_ns(CLOCK_REALTIME), collected->first_ns, collected->last_ns}};
 
 	for (size_t i = 0; i < history->nr_objects; i++) {
 		struct history_object *object = &history->objects[i];
 		bool vdso = !object->kernel && !strcmp(object->name, "[vdso]");
 		struct build_id id;
-		int len = object->sampled || vdso ? object_build_id(history, i, &times, collected, &id) : 0;
+		int len = object->sampled || vdso ? object_build_id(&search, i, collected, &id) : 0;
 
 		if (len <= 0)
 			continue;
-		object->build_id.len = id.id_bytes = (uint8_t)len;
+		object->build_id.len = (uint8_t)len;
 		memcpy(object->build_id.bytes, id.id, sizeof(id.id));
 		if (collected->files && object->id.file.inode && !object->kernel)
 			file_build_id_put(&(struct file_build_id){object->id.file, object->build_id}, collected->files);
-		int err = is_duplicate(history, i) ? 0 : build_id_encode(&id, 0, collected->build_ids);
-		if (err == -ENOMEM)
-			return err;
 	}
-	return collected->files && collected->files->failed ? -ENOMEM : 0;
+	mapping_processes_fini(&search.processes);
+}
+
+static int same_line(const struct history_object *a, const struct history_object *b)
+{
+	if (a->name_hash != b->name_hash)
+		return a->name_hash < b->name_hash ? -1 : 1;
+	if (a->build_id.len != b->build_id.len)
+		return a->build_id.len < b->build_id.len ? -1 : 1;
+	int order = memcmp(a->build_id.bytes, b->build_id.bytes, a->build_id.len);
+	return order ? order : strcmp(a->name, b->name);
+}
+
+static int line_compare(const void *a, const void *b)
+{
+	const struct history_object *x = *(const struct history_object *const *)a;
+	const struct history_object *y = *(const struct history_object *const *)b;
+	int order = same_line(x, y);
+
+	return order ? order : x < y ? -1 : x > y;
+}
+
+/*
+ * Appends a record for each object that has an id. Two files may have had the same name, and are one line when they
+ * have the same id. 0 or -ENOMEM.
+ */
+static int put_build_ids(const struct map_history *history, struct buf *out)
+{
+	AUTO_FREE const struct history_object **sorted = calloc(history->nr_objects + 1, sizeof(*sorted));
+	AUTO_FREE bool *repeats = calloc(history->nr_objects + 1, sizeof(*repeats));
+	size_t nr = 0;
+	int err = 0;
+
+	if (!sorted || !repeats)
+		return -ENOMEM;
+	for (size_t i = 0; i < history->nr_objects; i++)
+		if (history->objects[i].build_id.len)
+			sorted[nr++] = &history->objects[i];
+	qsort(sorted, nr, sizeof(*sorted), line_compare);
+	for (size_t i = 1; i < nr; i++)
+		repeats[sorted[i] - history->objects] = !same_line(sorted[i - 1], sorted[i]);
+	for (size_t i = 0; i < history->nr_objects && !err; i++) {
+		const struct history_object *object = &history->objects[i];
+		struct build_id id = build_id_of(object);
+		if (!object->build_id.len || repeats[i])
+			continue;
+		id.id_bytes = object->build_id.len;
+		memcpy(id.id, object->build_id.bytes, sizeof(id.id));
+		err = build_id_encode(&id, 0, out) == -ENOMEM ? -ENOMEM : 0;
+	}
+	return err;
 }
 
 /* All of them together, compressed. */
@@ -878,7 +906,8 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	if (err)
 		return err;
 	keep_jitdumps(&scan.history, events, ret);
-	int ids_err = put_build_ids(&scan.history, ret);
+	find_build_ids(&scan.history, ret);
+	int ids_err = ret->files && ret->files->failed ? -ENOMEM : put_build_ids(&scan.history, ret->build_ids);
 	if (!ids_err)
 		ids_err = put_perf_maps(&scan.history, ret);
 	return ids_err ? ids_err : cut || scan.broken ? -EBADMSG : 0;
