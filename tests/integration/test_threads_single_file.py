@@ -7,13 +7,14 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import sanitized  # noqa: E402
 from law import check_law  # noqa: E402
 from perfdata import FINISHED_INIT, FINISHED_ROUND, PerfData, SAMPLE  # noqa: E402
 
 # As in test_exactly_once.py: the second event has lost nothing but samples.
 COUNTED = 'dummy,syscalls:sys_enter_getppid'
 ONE = ['--threads', '--single-file']
-THREADS, CALLS = 3, 10000
+THREADS, CALLS = 3, 10000 if not sanitized() else 3000
 
 
 @pytest.fixture
