@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -308,7 +309,8 @@ def test_killed_recorder(recorder, millrace, programs, spawn, tmp_path):
     path, whole = tmp_path / 'perf.data', tmp_path / 'whole'
     process = recorder([*UNWIND, '-a', '-o', path])
     load = spawn([programs / 'deep', '-m', '60000'])
-    wait_until(lambda: path.stat().st_size > 1 << 20, 'the file has grown')
+    of_load = struct.pack('<2I', load.pid, load.pid)  # in its samples; what runs already may fill megabytes
+    wait_until(lambda: path.stat().st_size > 1 << 20 and path.read_bytes().count(of_load) > 100, 'the file has samples')
     assert SECRET not in path.read_bytes()
     process.kill()
     process.wait()
