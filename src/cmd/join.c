@@ -243,30 +243,71 @@ static int add_tracing(struct join *join, struct session *const sessions[], size
 			"no recording describes the tracepoints of all of them: record each with the same events");
 }
 
-/* The build-ids of all, each once; a kernel has names in a file of several machines only where it is the first one's.
- */
+/* A record of a BUILD_ID feature. */
+struct known_id {
+	struct build_id id;
+	struct span record;
+	bool repeated;
+};
+
+/* Of pointers into one array: equal ones stay in its order. */
+static int compare_ids(const void *left, const void *right)
+{
+	const struct known_id *a = *(struct known_id *const *)left, *b = *(struct known_id *const *)right;
+	int order = strcmp(a->id.path, b->id.path);
+
+	if (!order)
+		order = (a->id.pid > b->id.pid) - (a->id.pid < b->id.pid);
+	if (!order)
+		order = memcmp(a->id.id, b->id.id, sizeof(a->id.id));
+	return order ? order : (a > b) - (a < b);
+}
+
+/* Marks those that an earlier one equals. `place` has a place for each. */
+static void mark_repeated(struct known_id *ids, struct known_id **place, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		place[i] = &ids[i];
+	qsort(place, nr, sizeof(struct known_id *), compare_ids);
+	for (size_t i = 1; i < nr; i++)
+		place[i]->repeated = !strcmp(place[i]->id.path, place[i - 1]->id.path) &&
+				     place[i]->id.pid == place[i - 1]->id.pid &&
+				     !memcmp(place[i]->id.id, place[i - 1]->id.id, sizeof(place[i]->id.id));
+}
+
+/* Appends structs known_id. A kernel has names in a file of several machines only where it is the first one's. */
+static void find_ids(const struct session *session, const struct host_shift *shift, struct buf *out)
+{
+	struct known_id known = {0};
+	struct span payload;
+
+	if (!session_feature(session, FEATURE_BUILD_ID, &payload))
+		return;
+	struct cursor at = cursor_over(payload);
+	for (const uint8_t *start = at.at; build_id_decode(&at, &known.id) == 1; start = at.at) {
+		known.record = (struct span){start, (size_t)(at.at - start)};
+		if (!shift || !shift->number ||
+		    (known.id.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL)
+			buf_put(out, &known, sizeof(known));
+	}
+}
+
+/* The build-ids of all, each once. */
 static int add_build_ids(struct join *join, struct session *const sessions[], size_t nr, struct diag *reterr)
 {
-	AUTO_BUF struct buf all = {0};
+	AUTO_BUF struct buf all = {0}, found = {0};
 
-	for (size_t i = 0; i < nr; i++) {
-		struct span payload;
-		struct build_id id, known;
-		if (!session_feature(sessions[i], FEATURE_BUILD_ID, &payload))
-			continue;
-		struct cursor at = cursor_over(payload);
-		for (const uint8_t *start = at.at; build_id_decode(&at, &id) == 1; start = at.at) {
-			struct cursor there = cursor_over(buf_span(&all));
-			const struct host_shift *shift = shift_of(join, i);
-			bool is_new = !shift || !shift->number ||
-				      (id.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_KERNEL;
-			while (is_new && build_id_decode(&there, &known) == 1)
-				is_new = strcmp(known.path, id.path) || known.pid != id.pid ||
-					 memcmp(known.id, id.id, sizeof(id.id));
-			if (is_new)
-				buf_put(&all, start, (size_t)(at.at - start));
-		}
-	}
+	for (size_t i = 0; i < nr; i++)
+		find_ids(sessions[i], shift_of(join, i), &found);
+	struct known_id *ids = (struct known_id *)found.data;
+	size_t nr_ids = found.len / sizeof(*ids);
+	AUTO_FREE struct known_id **place = calloc(nr_ids + 1, sizeof(struct known_id *));
+	if (found.failed || !place)
+		return no_memory(reterr);
+	mark_repeated(ids, place, nr_ids);
+	for (size_t i = 0; i < nr_ids; i++)
+		if (!ids[i].repeated)
+			buf_put(&all, ids[i].record.ptr, ids[i].record.len);
 	if (!all.len && !all.failed)
 		return 0;
 	return feature_set_add(&join->features, FEATURE_BUILD_ID, &all) ? no_memory(reterr) : 0;
@@ -287,38 +328,60 @@ static int add_mapped_files(struct join *join, struct session *const sessions[],
 	return feature_set_add(&join->features, FEATURE_MAPPED_FILES, &all) ? no_memory(reterr) : 0;
 }
 
-static bool has_perf_map(struct session *session, uint32_t pid)
-{
+/* A perf map that is kept in one of the recordings. */
+struct found_map {
 	struct kept_perf_map map;
-	struct span payload;
+	unsigned machine; /* its number */
+	size_t recording;
+};
 
-	if (!session_feature(session, FEATURE_PERF_MAPS, &payload))
-		return false;
-	for (struct cursor at = cursor_over(payload); perf_map_next(&at, &map);)
-		if (map.pid == pid)
-			return true;
-	return false;
+static int compare_processes(const void *left, const void *right)
+{
+	const struct found_map *a = *(struct found_map *const *)left, *b = *(struct found_map *const *)right;
+
+	if (a->machine != b->machine)
+		return a->machine < b->machine ? -1 : 1;
+	return (a->map.pid > b->map.pid) - (a->map.pid < b->map.pid);
 }
 
 /* Processes of several recordings with one number are no longer told apart: neither has names then. */
+static void remove_shared(struct found_map **place, size_t nr)
+{
+	for (size_t first = 0, end; first < nr; first = end) {
+		bool shared = false;
+		for (end = first + 1; end < nr && !compare_processes(&place[first], &place[end]); end++)
+			shared |= place[end]->recording != place[first]->recording;
+		for (size_t i = first; shared && i < end; i++)
+			place[i]->map = (struct kept_perf_map){.pid = place[i]->map.pid, .missing = PERF_MAP_NONE};
+	}
+}
+
 static int add_perf_maps(struct join *join, struct session *const sessions[], size_t nr, struct diag *reterr)
 {
-	AUTO_BUF struct buf all = {0};
-	struct kept_perf_map map;
+	AUTO_BUF struct buf all = {0}, found = {0};
 	struct span payload;
 
 	for (size_t i = 0; i < nr; i++) {
+		const struct host_shift *shift = shift_of(join, i);
+		struct found_map one = {.machine = shift ? shift->number : 0, .recording = i};
 		if (!session_feature(sessions[i], FEATURE_PERF_MAPS, &payload))
 			continue;
-		const struct host_shift *shift = shift_of(join, i);
-		for (struct cursor at = cursor_over(payload); perf_map_next(&at, &map);) {
-			for (size_t k = 0; k < nr; k++)
-				if (k != i && (!shift || shift->number == join->hosts.shifts[k].number) &&
-				    has_perf_map(sessions[k], map.pid))
-					map = (struct kept_perf_map){.pid = map.pid, .missing = 1};
-			map.pid += shift ? shift->pids : 0;
-			perf_map_put(&map, &all);
-		}
+		for (struct cursor at = cursor_over(payload); perf_map_next(&at, &one.map);)
+			buf_put(&found, &one, sizeof(one));
+	}
+	struct found_map *maps = (struct found_map *)found.data;
+	size_t nr_maps = found.len / sizeof(*maps);
+	AUTO_FREE struct found_map **place = calloc(nr_maps + 1, sizeof(struct found_map *));
+	if (found.failed || !place)
+		return no_memory(reterr);
+	for (size_t i = 0; i < nr_maps; i++)
+		place[i] = &maps[i];
+	qsort(place, nr_maps, sizeof(struct found_map *), compare_processes);
+	remove_shared(place, nr_maps);
+	for (size_t i = 0; i < nr_maps; i++) {
+		const struct host_shift *shift = shift_of(join, maps[i].recording);
+		maps[i].map.pid += shift ? shift->pids : 0;
+		perf_map_put(&maps[i].map, &all);
 	}
 	if (!all.len && !all.failed)
 		return 0;

@@ -358,3 +358,19 @@ def test_memory_is_bounded(directory, program, tmp_path):
                           preexec_fn=limited)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / 'out').stat().st_size > 64 << 20
+
+
+def test_many_build_ids(millrace, tmp_path):
+    """Each once, in the order of the recordings, and not compared each with each."""
+    def build_id(nr, name):
+        name = name.encode() + b'\0'
+        body = struct.pack('<iQQI4B', -1, nr, nr, nr, 20, 0, 0, 0) + name.ljust((len(name) + 7) // 8 * 8, b'\0')
+        return struct.pack('<IHH', 0, 1 << 15 | 2, 8 + len(body)) + body
+
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4)
+    many = [build_id(nr, f'/many/{nr}') for nr in range(150000)]
+    first, second = tmp_path / 'a', tmp_path / 'b'
+    for path, ids in (first, [build_id(1, '/one'), *many]), (second, [*many[::-1], build_id(2, '/one'), many[3]]):
+        path.write_bytes(perf_file.build([attr], {2: b''.join(ids)}, records=perf_file.sample(2, 1, 5, 1000)))
+    millrace('merge', first, second, '-o', tmp_path / 'all', timeout=60)
+    assert perf_file.features(tmp_path / 'all')[2] == b''.join([build_id(1, '/one'), *many, build_id(2, '/one')])
