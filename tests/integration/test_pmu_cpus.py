@@ -61,3 +61,18 @@ def test_no_cpu_is_an_error_that_says_so(opened):
                     f'{CPUS[0]}\n')
     core, _, _ = opened(f'{CPUS[1]}\n', '-C', f'{CPUS[0]},{CPUS[1]}', '-e', 'core/event=0/')
     assert core == [CPUS[1]]
+
+
+def test_what_one_pmu_refuses_is_not_taken_from_others(need_root, millrace, tmp_path):
+    """msr takes no exclude_guest: the kernel counts lost records all the same."""
+    if not os.path.exists(MSR):
+        pytest.skip('no PMU that refuses exclude_guest')
+
+    def said(*events):
+        return millrace('record', '-v', '-a', '-o', tmp_path / 'data', *events, '--', 'true').err
+    if 'lacks' in said('-e', 'cpu-clock'):
+        pytest.skip('a kernel that lacks something')
+    text = said('-e', '{cpu-clock,msr/tsc/}:S')
+    assert [line for line in text.splitlines() if 'lacks' in line] == [
+        'millrace: this kernel lacks exclude_guest and exclude_host (3.2): recording without']
+    assert 'does not count what it drops' not in text

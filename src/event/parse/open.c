@@ -485,13 +485,52 @@ static bool opens_alone(const struct event *event, struct event_fallbacks *fallb
 	return true;
 }
 
-/* On EINVAL one feature after the other goes, and stays away. */
+/* The attr without these features. */
+static struct event without(const struct event *event, unsigned gone, struct event_fallbacks *fallbacks)
+{
+	struct event less = *event;
+
+	for (int feature = 0; feature < NR_MISSING; feature++)
+		if (gone & 1u << feature)
+			leave_out(&less.attr, feature);
+	fallbacks->missing |= gone;
+	fallbacks->cloexec_missing |= (gone & 1u << MISSING_CLOEXEC) != 0;
+	return less;
+}
+
+/*
+ * The event is open without the features that are `gone`, of which the last one may have been the only one that
+ * mattered: a PMU may refuse exclude_guest on a kernel that has all of them. What opens with a feature keeps it.
+ */
+static int give_back(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args, int fd,
+		     const struct event *whole, struct event_fallbacks known, unsigned gone)
+{
+	for (int feature = 0; feature < NR_MISSING && gone & (gone - 1); feature++) {
+		if (!(gone & 1u << feature))
+			continue;
+		struct event_fallbacks fewer = known;
+		struct event more = without(whole, gone & ~(1u << feature), &fewer);
+		int again = try_precisions(&more, &fewer, args);
+		if (again < 0)
+			continue;
+		close(fd);
+		fd = again;
+		gone &= ~(1u << feature);
+		event->attr = more.attr;
+		*fallbacks = fewer;
+	}
+	return fd;
+}
+
+/* On EINVAL one feature after the other goes, and those that the kernel lacks stay away. */
 static int try_features(struct event *event, struct event_fallbacks *fallbacks, const struct event_open_args *args)
 {
 	int fd = try_precisions(event, fallbacks, args);
 
 	if (fd == -EINVAL && args->group_fd >= 0 && opens_alone(event, fallbacks, args))
 		return fd;
+	const struct event whole = *event;
+	const struct event_fallbacks known = *fallbacks;
 	for (int feature = 0; fd == -EINVAL && feature < NR_MISSING; feature++) {
 		if (fallbacks->missing & 1u << feature)
 			continue;
@@ -502,7 +541,8 @@ static int try_features(struct event *event, struct event_fallbacks *fallbacks, 
 		fallbacks->missing |= 1u << feature;
 		fd = try_precisions(event, fallbacks, args);
 	}
-	return fd;
+	unsigned gone = fallbacks->missing & ~known.missing & ((1u << NR_MISSING) - 1);
+	return fd < 0 ? fd : give_back(event, fallbacks, args, fd, &whole, known, gone);
 }
 
 static void say_missing(unsigned before, unsigned after)
