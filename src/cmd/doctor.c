@@ -266,21 +266,43 @@ static void look_at_rights(struct doctor *doctor)
 					: "everything, with any amount of ring memory");
 }
 
-static void look_at_kallsyms(struct doctor *doctor)
+/*
+ * Of the first lines, not all of which are about an address other than 0. -errno: it cannot be read; else whether one
+ * is shown. Who is shown them: kernel/kallsyms.c, kallsyms_show_value().
+ */
+static int shows_addresses(void)
 {
 	AUTO_FILE FILE *file = fopen("/proc/kallsyms", "re");
 	unsigned long long addr = 0;
+	int nr = 0;
 
-	if (!file || fscanf(file, "%llx", &addr) != 1)
+	while (file && nr < 3 && !addr && fscanf(file, "%llx%*[^\n]", &addr) == 1)
+		nr++;
+	return nr ? addr != 0 : -ENOENT;
+}
+
+static void look_at_kallsyms(struct doctor *doctor)
+{
+	int shown = shows_addresses();
+	long restricted = 0;
+
+	fd_slurp_long("/proc/sys/kernel/kptr_restrict", &restricted);
+	if (shown < 0)
 		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
 			   "cannot be read: kernel addresses have no names; is /proc mounted?");
-	else if (!addr && fscanf(file, "%*[^\n]\n%*[^\n]\n%llx", &addr) >= 0 && !addr)
+	else if (shown)
+		doctor_add(doctor, DOCTOR_YES, "/proc/kallsyms", "kernel addresses have names");
+	else if (restricted >= 2)
+		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
+			   "shows no addresses, not even to root: kernel.kptr_restrict is %ld; as root: sysctl "
+			   "kernel.kptr_restrict=1 for those with CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0 "
+			   "kernel.perf_event_paranoid=1",
+			   restricted);
+	else
 		doctor_add(doctor, DOCTOR_NO, "/proc/kallsyms",
 			   "shows no addresses: it takes CAP_SYSLOG (%s), or: sysctl kernel.kptr_restrict=0 "
 			   "kernel.perf_event_paranoid=1",
 			   privileges_advice());
-	else
-		doctor_add(doctor, DOCTOR_YES, "/proc/kallsyms", "kernel addresses have names");
 }
 
 static void look_at_tracefs(struct doctor *doctor)

@@ -134,6 +134,26 @@ def test_a_level_that_this_kernel_does_not_know(findings_after, paranoid, tmp_pa
     assert f'kernel.perf_event_paranoid is {level}; ' in found['everything (-a)']['text']
 
 
+ORDINARY_USER = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+
+
+@pytest.mark.parametrize('level, words', [(1, 'it takes CAP_SYSLOG (run as root)'),
+                                          (2, 'not even to root: kernel.kptr_restrict is 2; as root: sysctl ')])
+def test_who_sees_kernel_addresses(findings_after, tmp_path, level, words):
+    """At kernel.kptr_restrict 2 no right helps."""
+    hide = [f'mount --bind {tmp_path}/{name} /proc/{name}' for name in ('sys/kernel/kptr_restrict', 'kallsyms')]
+    (tmp_path / 'sys' / 'kernel').mkdir(parents=True)
+    (tmp_path / 'sys' / 'kernel' / 'kptr_restrict').write_text(f'{level}\n')
+    # Without a right to see them all addresses are 0; a short list is not taken for a good one.
+    for nr in 1, 2, 3:
+        (tmp_path / 'kallsyms').write_text(f'{0:016x} T _text\n' * nr)
+        found = findings_after(' && '.join(hide), *ORDINARY_USER)['/proc/kallsyms']
+        assert found['state'] == 'no' and words in found['text'], (nr, found)
+        assert ('(run as root)' in found['text']) == (level < 2)
+    (tmp_path / 'kallsyms').write_text(f'{0:016x} A first\n{0x1000:016x} A second\n')
+    assert findings_after(' && '.join(hide), *ORDINARY_USER)['/proc/kallsyms']['state'] == 'yes'
+
+
 def test_what_is_not_mounted_is_named(findings_after):
     found = findings_after('umount -R -l /sys/fs/cgroup 2>/dev/null')
     assert 'mount -t cgroup2 ' in found['cgroups (-G, --all-cgroups)']['text']
