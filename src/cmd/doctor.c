@@ -344,7 +344,7 @@ static void look_at_cgroups(struct doctor *doctor)
 static void look_at_limits(struct doctor *doctor)
 {
 	struct rlimit fds = {0}, locked = {0};
-	long mlock_kb = 0, cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	long mlock_kb = 0, level = 2, cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	getrlimit(RLIMIT_NOFILE, &fds);
 	getrlimit(RLIMIT_MEMLOCK, &locked);
@@ -353,7 +353,9 @@ static void look_at_limits(struct doctor *doctor)
 	if (fd_slurp_long("/proc/sys/kernel/perf_event_mlock_kb", &mlock_kb) == 0)
 		doctor_add(doctor, DOCTOR_NOTE, "memory for rings",
 			   "kernel.perf_event_mlock_kb %ld KiB for each of %ld CPUs", mlock_kb, cpus);
-	if (locked.rlim_cur == RLIM_INFINITY)
+	/* Source: kernel/events/core.c, perf_mmap(). */
+	fd_slurp_long("/proc/sys/kernel/perf_event_paranoid", &level);
+	if (locked.rlim_cur == RLIM_INFINITY || level < 0 || privileges_may_lock_memory())
 		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that", "as much as there is");
 	else
 		doctor_add(doctor, DOCTOR_NOTE, "locked memory beyond that",

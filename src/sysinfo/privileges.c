@@ -66,6 +66,13 @@ bool privileges_have_perfmon(void)
 	return get(&sets) && sets.effective & (BIT(CAP_PERFMON) | BIT(CAP_SYS_ADMIN));
 }
 
+bool privileges_may_lock_memory(void)
+{
+	struct sets sets;
+
+	return get(&sets) && sets.effective & BIT(CAP_IPC_LOCK) && !privileges_are_namespaced();
+}
+
 bool privileges_are_namespaced(void)
 {
 	struct stat status;

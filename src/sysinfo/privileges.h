@@ -14,6 +14,9 @@
  */
 bool privileges_have_perfmon(void);
 
+/* Whether memory for rings may be locked beyond RLIMIT_MEMLOCK: CAP_IPC_LOCK, in the first user namespace. */
+bool privileges_may_lock_memory(void);
+
 /*
  * Whether this process is in a user namespace other than the first one. perf_event_open(2) needs capabilities in the
  * first one. false: also when it is not known.

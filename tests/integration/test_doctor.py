@@ -154,6 +154,19 @@ def test_who_sees_kernel_addresses(findings_after, tmp_path, level, words):
     assert findings_after(' && '.join(hide), *ORDINARY_USER)['/proc/kallsyms']['state'] == 'yes'
 
 
+def test_locked_memory_has_no_limit_for_whom_it_is_not(findings_after, paranoid):
+    """perf_mmap() asks for the limit only without CAP_IPC_LOCK, and not at kernel.perf_event_paranoid -1."""
+    def text(*prefix):
+        return findings_after('ulimit -l 64', *prefix)['locked memory beyond that']['text']
+
+    paranoid(2)
+    assert text() == 'as much as there is'
+    assert text(*ORDINARY_USER) == '64 KiB; more: ulimit -l, or CAP_IPC_LOCK'
+    assert text('unshare', '-Ur').startswith('64 KiB; ')
+    paranoid(-1)
+    assert text(*ORDINARY_USER) == 'as much as there is'
+
+
 def test_what_is_not_mounted_is_named(findings_after):
     found = findings_after('umount -R -l /sys/fs/cgroup 2>/dev/null')
     assert 'mount -t cgroup2 ' in found['cgroups (-G, --all-cgroups)']['text']
