@@ -262,7 +262,7 @@ static void look_at_rights(struct doctor *doctor)
 			   level > 2    ? "the user space of own processes; on kernels of Debian and Ubuntu nothing"
 			   : level == 2 ? "the user space of own processes"
 			   : level == 1 ? "own processes, in the kernel, too"
-			   : level == 0 ? "everything but raw tracepoints of others"
+			   : level == 0 ? "everything but tracepoints: of these the system calls of own processes"
 					: "everything, with any amount of ring memory");
 }
 

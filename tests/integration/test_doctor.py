@@ -167,6 +167,16 @@ def test_locked_memory_has_no_limit_for_whom_it_is_not(findings_after, paranoid)
     assert text(*ORDINARY_USER) == 'as much as there is'
 
 
+def test_a_level_that_leaves_out_tracepoints(paranoid, record_unprivileged):
+    """Raw data of tracepoints take -1, also of own processes, but for system calls."""
+    paranoid(0)
+    found = {finding['name']: finding['text'] for finding in
+             json.loads(record_unprivileged.run(['sh', '-c', '"$0" doctor --json']).out)}
+    assert found['kernel.perf_event_paranoid'] == (
+        '0: without CAP_PERFMON everything but tracepoints: of these the system calls of own processes')
+    assert found['tracepoints of own processes']
+
+
 def test_what_is_not_mounted_is_named(findings_after):
     found = findings_after('umount -R -l /sys/fs/cgroup 2>/dev/null')
     assert 'mount -t cgroup2 ' in found['cgroups (-G, --all-cgroups)']['text']
