@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* millrace doctor: what works here, found out by trying it, and what would make the rest work. */
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -310,21 +309,23 @@ static void look_at_tracefs(struct doctor *doctor)
 	struct diag diag = {""};
 	const char *root = tracefs_path(&diag);
 	AUTO_FREE char *path = NULL;
+	long id;
 
 	if (!root) {
 		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s", diag.text);
 		return;
 	}
-	if (asprintf(&path, "%s/events", root) < 0)
+	/* A directory may be open to more users than what recording reads of its files. */
+	if (asprintf(&path, "%s/events/sched/sched_switch/id", root) < 0)
 		path = NULL;
-	DIR *dir = path ? opendir(path) : NULL;
-	if (dir)
+	int err = path ? fd_slurp_long(path, &id) : -ENOMEM;
+	if (!err)
 		doctor_add(doctor, DOCTOR_YES, "tracefs", "%s", root);
+	else if (err != -EACCES && err != -EPERM)
+		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s: %s", path ? path : root, strerror(-err));
 	else
-		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s: %s; as root: mount -o remount,mode=750,gid=%u %s",
-			   path ? path : root, strerror(errno), (unsigned)getegid(), root);
-	if (dir)
-		closedir(dir);
+		doctor_add(doctor, DOCTOR_NO, "tracefs", "%s: %s; as root: mount -o remount,mode=750,gid=%u %s", path,
+			   strerror(-err), (unsigned)getegid(), root);
 }
 
 static void look_at_cgroups(struct doctor *doctor)

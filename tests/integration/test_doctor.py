@@ -177,6 +177,19 @@ def test_a_level_that_leaves_out_tracepoints(paranoid, record_unprivileged):
     assert found['tracepoints of own processes']
 
 
+def test_tracefs_whose_files_are_not_readable(findings_after):
+    """As after mount -o remount,mode=755 on some kernels."""
+    tracing = '/sys/kernel/tracing'
+    script = (f'mount -t tmpfs -o mode=755 none {tracing}/events && mkdir -p {tracing}/events/sched/sched_switch && '
+              f'echo 1 > {tracing}/events/sched/sched_switch/id && chmod MODE {tracing}/events/sched/sched_switch/id')
+    without_rights = ['setpriv', '--bounding-set=-all', '--inh-caps=-all']
+    found = findings_after(script.replace('MODE', '0'), *without_rights)
+    assert found['tracefs']['state'] == 'no'
+    assert found['tracefs']['text'].endswith('/id: Permission denied; as root: mount -o remount,mode=750,gid=0 '
+                                             f'{tracing}')
+    assert findings_after(script.replace('MODE', '444'), *without_rights)['tracefs']['state'] == 'yes'
+
+
 def test_what_is_not_mounted_is_named(findings_after):
     found = findings_after('umount -R -l /sys/fs/cgroup 2>/dev/null')
     assert 'mount -t cgroup2 ' in found['cgroups (-G, --all-cgroups)']['text']
