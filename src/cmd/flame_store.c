@@ -73,6 +73,7 @@ static int take_row(void *ctx, const struct store_row *row)
 		.number = (uint32_t)host + 1,
 		.frames = row->frames,
 		.nr_frames = row->nr_frames,
+		.nr_kernel = row->nr_kernel,
 		.series = (uint32_t)series,
 		.bin = row->step,
 		.period = row->value,

@@ -22,7 +22,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import perf_file  # noqa: E402
-from browser import content, totals, weights  # noqa: E402
+from browser import Browser, content, totals, weights  # noqa: E402
 from conftest import ROOT, peak_memory, wait_until  # noqa: E402
 
 SERVER = shutil.which('clickhouse-server')
@@ -306,6 +306,37 @@ def test_many_rows_of_a_store(data, program, store, tmp_path):  # pylint: disabl
     store.count, store.size, store.end = 9000, 64000, b''
     assert peak_memory([program, 'flame', f'--from={store.url}', '--service=web', '-o', tmp_path / 'page']) < 200_000
     assert content(tmp_path / 'page')['series'][0]['samples'] == 18000
+
+
+@pytest.fixture
+def stored_page(data, millrace, store, tmp_path):  # pylint: disable=unused-argument
+    store.RequestHandlerClass = Answers
+    store.count, store.size, store.end = 3, 4, b''
+    millrace('flame', f'--from={store.url}', '--service=web', '-o', tmp_path / 'page.html')
+    return tmp_path / 'page.html'
+
+
+def test_page_of_a_store_has_kinds_and_times(stored_page):
+    found = content(stored_page)
+    kinds = {text: found['kind_names'][kind] for text, kind in zip(found['texts'], found['kinds'])}
+    assert (kinds['pread'], kinds['main'], kinds['_start']) == ('kernel', 'user', 'user')
+    series, file = found['series'][0], found['files'][0]
+    (_, _, bin_, _, _), = weights(series)
+    assert bin_ < file['bins'] <= bin_ + 2 and 3000e9 < file['span_ns'] <= file['bins'] * file['bin_ns']
+
+
+def test_page_of_a_store_in_a_browser(stored_page, tmp_path):
+    """Its samples have no CPUs, but times: a part of them can be chosen."""
+    browser = Browser(tmp_path / 'profile')
+    try:
+        browser.open(stored_page)
+        assert not browser.run("return element('times-box').hidden")
+        assert browser.run("return heats[0].cells.filter(count => count).length") == 1
+        browser.run('choose(heats[0], 0, 0)')
+        browser.wait("element('status').textContent === 'no samples'")
+        assert browser.errors() == []
+    finally:
+        browser.close()
 
 
 @pytest.mark.parametrize('end', [b'Code: 241, e.displayText() = DB::Exception: Memory limit exceeded\n',

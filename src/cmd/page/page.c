@@ -452,7 +452,9 @@ static int put_files(struct json_writer *json, const struct page *page)
 		json_number(json, "start_ns", times->start_ns);
 		json_number(json, "bin_ns", times->bin_ns);
 		json_number(json, "span_ns", times->end_ns - times->start_ns);
-		json_number(json, "bins", times->nr_cpus ? (times->end_ns - times->start_ns) / times->bin_ns + 1 : 0);
+		/* Sums of a store have no CPUs; what has no times ends when it starts. */
+		bool timed = times->nr_cpus || times->end_ns > times->start_ns;
+		json_number(json, "bins", timed ? (times->end_ns - times->start_ns) / times->bin_ns + 1 : 0);
 		json_number(json, "lost", file->lost);
 		err = put_cpus(json, times);
 		put_gaps(json, file);

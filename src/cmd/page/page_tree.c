@@ -378,8 +378,12 @@ int page_tree_add_row(struct page_tree *tree, const struct page_row *row)
 	}
 	for (unsigned i = 0; i < row->nr_frames && !err; i++) {
 		const char *text = row->frames[i];
-		const struct page_name frame = {
-			.text = text, .object = "", .kind = *text == '[' ? PAGE_UNKNOWN : PAGE_USER};
+		bool in_kernel = i + row->nr_kernel >= row->nr_frames;
+		const struct page_name frame = {.text = text,
+						.object = "",
+						.kind = *text == '[' ? PAGE_UNKNOWN
+							: in_kernel  ? PAGE_KERNEL
+								     : PAGE_USER};
 		err = find_name(tree, &frame, &name);
 		if (!err)
 			err = step(tree, name, &node);

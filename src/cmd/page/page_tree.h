@@ -104,8 +104,8 @@ struct page_row {
 	const char *base;   /* what stands at the base; with PAGE_BASE_NONE: nothing does */
 	const char *thread; /* what the page can select by, and its number; valid until page_tree_fini() */
 	uint32_t number;
-	const char *const *frames; /* outermost first; "[object]": no function is known */
-	unsigned nr_frames;
+	const char *const *frames;     /* outermost first; "[object]": no function is known */
+	unsigned nr_frames, nr_kernel; /* nr_kernel: so many of the last frames are in the kernel */
 	uint32_t series, bin;
 	uint64_t period, nr;
 };
