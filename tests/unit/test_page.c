@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd/page: what is counted when, and the tree of names. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include "analyze/machine/stacks.h"
 #include "analyze/report/tally.h"
 #include "cmd/page/page.h"
+#include "perfdata/ledger.h"
 #include "read/session.h"
 #include "tasks/off_cpu.h"
 
@@ -283,6 +285,64 @@ static void test_limits(void **state)
 	recording_fini(&recording);
 }
 
+/* On the heap. */
+static char *page_of(const struct page *page)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *to = open_memstream(&text, &len);
+
+	assert_non_null(to);
+	assert_int_equal(page_print(page, to), 0);
+	assert_int_equal(fclose(to), 0);
+	return text;
+}
+
+/* More gaps than a page holds: those near each other are one, and no CPU is without its own. */
+static void test_many_gaps(void **state)
+{
+	enum { CPUS = 8, OF_A_CPU = 1000, MOST = 2000 };
+	const struct page_times times = {.start_ns = SECOND, .end_ns = 11ull * SECOND, .bin_ns = 1000000};
+	struct page_tree tree = {.base = PAGE_BASE_NONE};
+	const struct page_limits limits = {.nodes = 2, .threads = 1};
+	struct ledger_entry *gaps = calloc((size_t)CPUS * OF_A_CPU, sizeof(*gaps));
+	const struct page_row row = {.thread = "host", .nr = 1};
+	unsigned nr = 0, by_cpu[CPUS] = {0}, cpu;
+	uint64_t records = 0;
+
+	(void)state;
+	assert_non_null(gaps);
+	for (unsigned i = 0; i < CPUS * OF_A_CPU; i++) {
+		uint64_t from_ns = SECOND + i % OF_A_CPU * 10000000ull;
+		gaps[i] = (struct ledger_entry){
+			.cpu = (int)(i / OF_A_CPU), .tid = -1, .from_ns = from_ns, .to_ns = from_ns + 1000, .count = 3};
+	}
+	assert_int_equal(page_tree_add_row(&tree, &row), 0);
+	assert_int_equal(page_tree_finish(&tree, &limits), 0);
+	const struct page_file file = {
+		.name = "file", .times = &times, .gaps = gaps, .nr_gaps = (size_t)CPUS * OF_A_CPU};
+	const struct page_series series = {.name = "event", .baseline = -1};
+	char *text = page_of(&(struct page){
+		.title = "", .tree = &tree, .series = &series, .nr_series = 1, .files = &file, .nr_files = 1});
+	for (const char *at = strstr(text, "\"gaps\":["); (at = strstr(at, "{\"cpu\":")); at++, nr++) {
+		uint64_t from_ns, to_ns, count;
+		assert_int_equal(
+			sscanf(at, "{\"cpu\":%u,\"from_ns\":%" SCNu64 ",\"to_ns\":%" SCNu64 ",\"records\":%" SCNu64,
+			       &cpu, &from_ns, &to_ns, &count),
+			4);
+		assert_true(cpu < CPUS && from_ns < to_ns);
+		by_cpu[cpu]++;
+		records += count;
+	}
+	assert_true(nr && nr <= MOST);
+	assert_int_equal(records, 3ull * CPUS * OF_A_CPU);
+	for (cpu = 0; cpu < CPUS; cpu++)
+		assert_true(by_cpu[cpu] > 10);
+	free(text);
+	free(gaps);
+	page_tree_fini(&tree);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +353,7 @@ int main(void)
 		cmocka_unit_test(test_many_waits_are_put_together),
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_many_gaps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

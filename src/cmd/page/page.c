@@ -14,7 +14,7 @@
 #include "cmd/cli/result_file.h"
 #include "perfdata/ledger.h"
 
-enum { MAX_GAPS = 2000, MAX_CELLS = 1 << 16 /* of the table of CPUs */, MAX_STATES = 32 };
+enum { MAX_GAPS = 2000, FINEST_GAP = 4096, MAX_CELLS = 1 << 16 /* of the table of CPUs */, MAX_STATES = 32 };
 
 /* src/cmd/page/page.html, see meson.build. */
 extern const char page_html[];
@@ -421,13 +421,45 @@ static int put_cpus(struct json_writer *json, const struct page_times *times)
 	return 0;
 }
 
-static void put_gaps(struct json_writer *json, const struct page_file *file)
+/* Makes one of gaps of a CPU that follow each other and are of one cause, if it is no longer than that. */
+static size_t join_gaps(struct ledger_entry *gaps, size_t nr, uint64_t within_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		struct ledger_entry *last = kept ? &gaps[kept - 1] : NULL;
+		const struct ledger_entry *gap = &gaps[i];
+		bool alike = last && gap->cpu == last->cpu && gap->cause == last->cause;
+		uint64_t from_ns = alike && last->from_ns < gap->from_ns ? last->from_ns : gap->from_ns;
+		uint64_t to_ns = alike && last->to_ns > gap->to_ns ? last->to_ns : gap->to_ns;
+		if (!alike || to_ns - from_ns > within_ns) {
+			gaps[kept++] = *gap;
+			continue;
+		}
+		last->from_ns = from_ns;
+		last->to_ns = to_ns;
+		last->count += gap->count;
+	}
+	return kept;
+}
+
+/* They are by CPU and time. Of very many those near each other are one, so that no CPU is left without its own. */
+static int put_gaps(struct json_writer *json, const struct page_file *file)
 {
 	const struct page_times *times = file->times;
+	uint64_t span_ns = times->end_ns - times->start_ns, within_ns = span_ns / FINEST_GAP + 1;
+	size_t nr = file->nr_gaps;
+	struct ledger_entry *gaps = calloc(nr + 1, sizeof(*gaps));
 
+	if (!gaps)
+		return -ENOMEM;
+	if (nr)
+		memcpy(gaps, file->gaps, nr * sizeof(*gaps));
+	for (; nr > MAX_GAPS && within_ns / 2 <= span_ns; within_ns *= 2)
+		nr = join_gaps(gaps, nr, within_ns);
 	json_array(json, "gaps");
-	for (size_t i = 0; i < file->nr_gaps && i < MAX_GAPS; i++) {
-		const struct ledger_entry *gap = &file->gaps[i];
+	for (size_t i = 0; i < nr && i < MAX_GAPS; i++) {
+		const struct ledger_entry *gap = &gaps[i];
 		json_object(json, NULL);
 		json_signed(json, "cpu", gap->cpu);
 		json_signed(json, "from_ns", (int64_t)(gap->from_ns - times->start_ns));
@@ -437,6 +469,8 @@ static void put_gaps(struct json_writer *json, const struct page_file *file)
 		json_end(json);
 	}
 	json_end(json);
+	free(gaps);
+	return 0;
 }
 
 static int put_files(struct json_writer *json, const struct page *page)
@@ -457,7 +491,8 @@ static int put_files(struct json_writer *json, const struct page *page)
 		json_number(json, "bins", timed ? (times->end_ns - times->start_ns) / times->bin_ns + 1 : 0);
 		json_number(json, "lost", file->lost);
 		err = put_cpus(json, times);
-		put_gaps(json, file);
+		if (!err)
+			err = put_gaps(json, file);
 		if (!err && file->waits && page->tree->nr_stretches)
 			err = put_stretches(json, page->tree, file);
 		json_end(json);
