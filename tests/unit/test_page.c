@@ -55,6 +55,24 @@ static void test_equal_samples_are_one(void **state)
 	page_times_fini(&times);
 }
 
+/* The samples of an event may have no times: they count with the first one that has a time. */
+static void test_samples_without_times(void **state)
+{
+	const struct session_record record = {.sample = {.period = 10}};
+	struct page_times times = {0};
+
+	(void)state;
+	assert_int_equal(page_times_add(&times, &record, 0, 0), 0);
+	add_at(&times, 5ull * SECOND, 2);
+	assert_int_equal(page_times_add(&times, &record, 0, 0), 0);
+	add_at(&times, 5ull * SECOND + 1000, 2);
+	assert_int_equal(times.start_ns, 5ull * SECOND);
+	assert_int_equal(times.end_ns, 5ull * SECOND + 1000);
+	assert_int_equal(times.nr, 2);
+	assert_int_equal(period_of(&times), 40);
+	page_times_fini(&times);
+}
+
 /* However long it is, the intervals are no more than PAGE_BINS_MAX, and each sample stays in that of its time. */
 static void test_intervals_grow(void **state)
 {
@@ -347,6 +365,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal_samples_are_one),
+		cmocka_unit_test(test_samples_without_times),
 		cmocka_unit_test(test_intervals_grow),
 		cmocka_unit_test(test_many_cells),
 		cmocka_unit_test(test_waits_are_kept),

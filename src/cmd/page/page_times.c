@@ -164,8 +164,9 @@ int page_times_add(struct page_times *times, const struct session_record *record
 	bool has_time = sample->present & PERF_SAMPLE_TIME;
 	uint64_t time_ns = has_time ? sample->time : times->start_ns;
 
-	if (!times->bin_ns) {
+	if (has_time && !times->nr_cpus)
 		times->start_ns = times->end_ns = time_ns;
+	if (!times->bin_ns) {
 		times->bin_ns = FIRST_BIN_NS;
 		times->cpu_bin_ns = FIRST_CPU_BIN_NS;
 	}
