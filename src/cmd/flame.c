@@ -183,6 +183,7 @@ static int run(const struct flame_options *options, char **files, unsigned nr)
 		for (unsigned i = 0; i < nr; i++) {
 			input_report_losses(&recordings[i].losses);
 			input_report_doubts(recordings[i].machine);
+			input_report_late(recordings[i].session);
 		}
 	}
 	for (unsigned i = 0; i < nr; i++)

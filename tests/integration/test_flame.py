@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from browser import (DOWN, END, ENTER, ESCAPE, HOME, LEFT, RIGHT, SHIFT, TAB, UP, Browser, content,  # noqa: E402
                      path_of, section, totals, varints, weights)
+import perf_file  # noqa: E402
 from conftest import hostile_names  # noqa: E402
 from off_cpu import SUM, by_tid, waits_of  # noqa: E402
 
@@ -134,6 +135,18 @@ def test_errors(data, millrace, tmp_path):
     assert millrace('flame', '--diff', data, tmp_path / 'none', '-o', tmp_path / 'x', status=255).err.count('\n') == 1
     assert not (tmp_path / 'x').exists()
     assert 'command' in millrace('flame', '-i', data, '--base', 'what', status=129).err
+
+
+@pytest.mark.parametrize('command', ['flame -i DATA -o OUT', 'flame --diff DATA DATA -o OUT', 'report -i DATA',
+                                     'report -i DATA --html OUT', 'diff DATA DATA'])
+def test_records_out_of_order(millrace, tmp_path, command):
+    data = tmp_path / 'perf.data'
+    records = [perf_file.sample(2, 4096, 7 << 32 | 7, time) + perf_file.FINISHED_ROUND
+               for time in (1000, 2000, 3000, 50)]
+    attr = perf_file.attr(type=1, sample_period=10, sample_type=1 | 2 | 4)
+    data.write_bytes(perf_file.build([attr], {}, records=b''.join(records)))
+    words = [{'DATA': data, 'OUT': tmp_path / 'page'}.get(word, word) for word in command.split()]
+    assert '1 records are out of order' in millrace(*words).err
 
 
 @pytest.fixture(scope='module')

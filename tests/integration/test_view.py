@@ -11,6 +11,7 @@ import termios
 
 import pytest
 
+import perf_file
 from conftest import MILLRACE, hostile_names, run_command, wait_until
 from screen import Screen
 
@@ -899,6 +900,20 @@ def test_broken_files(place, tmp_path):
         screen.wait('Not complete')
         screen.keys('q')
         assert screen.ended() == 255
+
+
+def made(path, sample_type, *records):
+    attr = perf_file.attr(type=1, sample_period=10, sample_type=sample_type)
+    path.write_bytes(perf_file.build([attr], {}, records=b''.join(records)))
+
+
+def test_records_out_of_order(tmp_path):
+    """By the view at its end, as by what prints."""
+    times = [perf_file.sample(2, 4096, 7 << 32 | 7, time) + perf_file.FINISHED_ROUND for time in (1000, 2000, 3000, 50)]
+    made(tmp_path / 'perf.data', 1 | 2 | 4, *times)
+    with Screen(['report', '-i', tmp_path / 'perf.data']) as screen:
+        screen.press('q', 'ended with status 0')
+        assert screen.err().count('1 records are out of order') == 1
 
 
 def test_hostile_names(place, millrace, tmp_path):

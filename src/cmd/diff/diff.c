@@ -377,6 +377,8 @@ static int compare(const struct diff_command *command, struct diff_files *files,
 		err = view ? show(files, &command->diff) : print(command, files);
 	for (unsigned i = 0; i < files->nr && !err; i++)
 		input_report_doubts(files->readings[i].machine);
+	for (unsigned i = 0; i < files->nr && !err; i++)
+		input_report_late(files->readings[i].session);
 	for (unsigned i = 0; i < files->nr; i++)
 		reading_fini(&files->readings[i]);
 	return err ? INPUT_EXIT_ERROR : 0;

@@ -242,6 +242,7 @@ static int run_table(struct report *report, struct diag *reterr)
 	}
 	input_report_losses(&reading->losses);
 	input_report_downloads(reading->machine);
+	input_report_late(reading->session);
 	hints_print(&report->hints);
 	return err;
 }

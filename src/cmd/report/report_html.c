@@ -139,6 +139,7 @@ int report_html_run(struct report_options *options, struct session **session, st
 			page_err = write_page(&html, err ? NULL : reterr);
 	}
 	input_report_losses(&html.reading.losses);
+	input_report_late(html.reading.session);
 	hints_print(&html.hints);
 	free(html.table);
 	free(html.losses);

@@ -432,6 +432,7 @@ int report_view_run(struct report_options *options, struct session **session, ch
 		*ret_path = strdup(result.path);
 	input_report_losses(&view.whole->reading.losses);
 	input_report_downloads(view.whole->reading.machine);
+	input_report_late(view.whole->reading.session);
 	if (!hints_make(&view.whole->reading.samples, &hints))
 		hints_print(&hints);
 	hints_fini(&hints);
