@@ -330,6 +330,16 @@ def test_named_after_its_samples(millrace, tmp_path):
     assert {stack.partition(';')[0]: period for stack, period in folded.items()} == {':7': 10, 'late': 20}
 
 
+@pytest.mark.parametrize('form', ['folded', 'firefox', 'pprof', 'sqlite'])
+def test_cpus_that_were_not_recorded(millrace, tmp_path, form):
+    data, out = tmp_path / 'perf.data', tmp_path / 'out'
+    records = perf_file.sample(2, 4096, 7 << 32 | 7, 100) + perf_file.FINISHED_ROUND
+    attr = perf_file.attr(type=1, sample_period=10, sample_type=1 | 2 | 4, bits=1 << 18)
+    data.write_bytes(perf_file.build([attr], {}, records=records))
+    done = millrace('export', '-i', data, f'--format={form}', '-o', out, '-C', '0', status=255)
+    assert 'does not have the CPUs' in done.err and done.err.count('\n') == 1 and not out.exists()
+
+
 def test_firefox_times_before_the_first_sample(millrace, tmp_path):
     """A task event may come first: its time is 0 then, and the time of day at which the profile starts is its."""
     data, start, day = tmp_path / 'perf.data', 300000 * 10**9, 1700000000 * 10**9

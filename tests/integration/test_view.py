@@ -907,6 +907,13 @@ def made(path, sample_type, *records):
     path.write_bytes(perf_file.build([attr], {}, records=b''.join(records)))
 
 
+def test_cpus_that_were_not_recorded(tmp_path):
+    made(tmp_path / 'perf.data', 1 | 2 | 4, perf_file.sample(2, 4096, 7 << 32 | 7, 100), perf_file.FINISHED_ROUND)
+    with Screen(['report', '-C', '0', '-i', tmp_path / 'perf.data']) as screen:
+        assert screen.ended() == 255
+        assert 'does not have the CPUs' in screen.err()
+
+
 def test_records_out_of_order(tmp_path):
     """By the view at its end, as by what prints."""
     times = [perf_file.sample(2, 4096, 7 << 32 | 7, time) + perf_file.FINISHED_ROUND for time in (1000, 2000, 3000, 50)]

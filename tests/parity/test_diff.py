@@ -74,6 +74,12 @@ def test_refused(recordings, millrace, tmp_path):
         assert done.err.startswith('millrace: ') and not done.out
 
 
+def test_cpus_that_were_not_recorded(recordings, millrace):
+    for words in [], ['--json']:
+        done = millrace('diff', '--cpu', '0', *words, *recordings[:2], status=255)
+        assert 'does not have the CPUs' in done.err and done.err.count('\n') == 1 and not done.out
+
+
 def test_events_of_other_modifiers(recordings, perf, millrace, programs, tmp_path):
     """As in perf cpu-clock and cpu-clock:u are one event; without any in common a line says what there is."""
     for name, event in (('user', 'cpu-clock:u'), ('other', 'sched:sched_process_exec')):

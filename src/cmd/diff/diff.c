@@ -201,6 +201,8 @@ static int read_file(const struct diff_command *command, const char *path, bool 
 	if (err)
 		return err;
 	err = reading_run(reading, &samples, &command->input.machine, &diag);
+	if (!err && command->filter.cpus)
+		err = sample_filter_need_cpus(reading->session, &diag);
 	if (!err && !view) {
 		err = samples_count(&reading->samples);
 		diag_set(&diag, err, "out of memory");

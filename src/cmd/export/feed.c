@@ -128,6 +128,8 @@ static int open_exporter(struct feed *feed, uint64_t start_ns)
 	const struct feed_options *options = feed->options;
 	int err = read_events(feed);
 
+	if (!err && options->filter && options->filter->cpus)
+		err = sample_filter_need_cpus(feed->walk.session, &feed->why);
 	if (err)
 		return err;
 	read_command(feed);

@@ -419,6 +419,11 @@ int report_view_run(struct report_options *options, struct session **session, ch
 
 	if (!view.whole)
 		return diag_set(reterr, err, "%s", read_diag.text);
+	if ((options->samples.filter.cpus || options->samples.socket.set) &&
+	    sample_filter_need_cpus(view.whole->reading.session, reterr)) {
+		part_free(view.whole);
+		return -EINVAL;
+	}
 	if (err)
 		snprintf(view.note, sizeof(view.note), "Not complete: %s", read_diag.text);
 	view.data.times = view.whole->reading.samples.times;
