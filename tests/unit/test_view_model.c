@@ -474,6 +474,28 @@ static void test_levels_are_chosen(void **state)
 	assert_int_equal(model_sign(model, (struct row){.entry = 1}), ' ');
 }
 
+/* A row is about its keys alone, not about the function or object of its first sample. */
+static void test_rows_of_other_keys(void **state)
+{
+	struct fixture *fixture = *state;
+	struct model *model = fixture->model;
+
+	model->count.hist.keys[0] = HIST_COMM;
+	model->count.hist.nr_keys = 1;
+	model->count.hist.children = false;
+	assert_int_equal(model_recount(model), 0);
+	struct hist_place place = model_place(model, (struct row){0});
+	assert_true(place.comm == &comm_a && !place.dso && !place.symbol && !place.level);
+	assert_int_equal(model_zoom(model, ZOOM_DSO, &place, NULL), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place, NULL), -ENOENT);
+	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place, NULL), -ENOENT);
+	model->count.hist.keys[0] = HIST_DSO;
+	assert_int_equal(model_recount(model), 0);
+	place = model_place(model, (struct row){0});
+	assert_true(!place.comm && place.dso == &program && !place.symbol);
+	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place, NULL), -ENOENT);
+}
+
 static void test_levels_are_zoomed(void **state)
 {
 	struct fixture *fixture = *state;
@@ -629,6 +651,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_recount_keeps_what_is_open, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_levels, setup_levels, teardown),
 		cmocka_unit_test_setup_teardown(test_levels_are_chosen, setup_levels, teardown),
+		cmocka_unit_test_setup_teardown(test_rows_of_other_keys, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_levels_are_zoomed, setup_levels, teardown),
 		cmocka_unit_test_setup_teardown(test_level_lines, setup_levels, teardown),
 		cmocka_unit_test_setup_teardown(test_place_of_rows_of_few_keys, setup_objects, teardown),

@@ -955,7 +955,7 @@ struct hist_place model_place(struct model *model, struct row row)
 		place.comm = NULL;
 		place.task = NULL;
 	}
-	if (model->hierarchy && !has_symbol) {
+	if (!has_symbol) {
 		place.symbol = NULL;
 		place.dso = has_dso ? place.dso : NULL;
 		place.level = has_dso ? place.level : 0;

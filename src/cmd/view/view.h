@@ -24,7 +24,7 @@ struct time_bins;
 
 /* An event, or a group of them of which the first is the leader; or one event of several recordings, see `compared`. */
 struct view_event {
-	const char *name;             /* as recorded, not escaped */
+	const char *name;             /* escaped */
 	struct tally *const *tallies; /* of each member; NULL: it has no samples */
 	unsigned nr;
 	bool chains; /* call chains were recorded */
