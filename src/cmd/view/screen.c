@@ -26,6 +26,7 @@
 #undef columns
 
 enum { ESCAPE_DELAY_MS = 25 /* an arrow key's bytes come together, even over ssh */, TAB_STOP = 8 };
+enum { TYPED_AHEAD = 64 /* ncurses keeps 137 */ };
 enum { SCROLL_COLUMNS = 10, TYPED_COLUMNS = 16 /* of a prompt, or half of the terminal, however long its label is */ };
 
 static SCREEN *screen;
@@ -313,10 +314,12 @@ static int wait_for_input(struct pollfd *wait, int timeout_ms)
 
 bool screen_gives_up(void)
 {
-	int key = getch();
+	int keys[TYPED_AHEAD], nr = 0, key = ERR;
 
-	if (key != ERR && key != KEY_CONTROL_C && key != KEY_ESCAPE)
-		ungetch(key);
+	while (nr < TYPED_AHEAD && (key = getch()) != ERR && key != KEY_CONTROL_C && key != KEY_ESCAPE)
+		keys[nr++] = key;
+	while (nr > 0)
+		ungetch(keys[--nr]); /* the last one that is given back comes first */
 	return terminated || key == KEY_CONTROL_C || key == KEY_ESCAPE;
 }
 
