@@ -479,6 +479,7 @@ static void test_rows_of_other_keys(void **state)
 {
 	struct fixture *fixture = *state;
 	struct model *model = fixture->model;
+	int err;
 
 	model->count.hist.keys[0] = HIST_COMM;
 	model->count.hist.nr_keys = 1;
@@ -489,6 +490,12 @@ static void test_rows_of_other_keys(void **state)
 	assert_int_equal(model_zoom(model, ZOOM_DSO, &place, NULL), -ENOENT);
 	assert_int_equal(model_zoom(model, ZOOM_SYMBOL, &place, NULL), -ENOENT);
 	assert_int_equal(model_zoom(model, ZOOM_KERNEL, &place, NULL), -ENOENT);
+	/* An object, of a line of a call tree: its samples are counted. */
+	const struct hist_place in_library = {.dso = &library};
+	assert_int_equal(model_zoom(model, ZOOM_DSO, &in_library, NULL), 0);
+	assert_int_equal(model->nr_shown, 1);
+	assert_int_equal(model_entry(model, (struct row){0})->period, 20);
+	assert_true(model_zoom_out(model, &err));
 	model->count.hist.keys[0] = HIST_DSO;
 	assert_int_equal(model_recount(model), 0);
 	place = model_place(model, (struct row){0});

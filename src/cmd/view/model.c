@@ -58,6 +58,14 @@ static bool chain_has(const struct model *model, uint32_t chain, const struct zo
 	return false;
 }
 
+/* Is each row of the table about one object? Levels of a tree are the sums of what is left below. */
+static bool has_objects(const struct model *model)
+{
+	const struct hist_options *keys = &model->count.hist;
+
+	return !model->data->nr_levels && (hist_has_key(keys, HIST_DSO) || hist_has_key(keys, HIST_SYM));
+}
+
 static bool zoom_takes(const struct model *model, const struct zoom *zoom, const struct tally_cell *cell)
 {
 	const struct hist_place *place = &cell->place;
@@ -66,9 +74,9 @@ static bool zoom_takes(const struct model *model, const struct zoom *zoom, const
 	case ZOOM_COMM: return strcmp(zoom->name, place->comm->text) == 0;
 	case ZOOM_THREAD: return zoom->tid == place->tid;
 	case ZOOM_SOCKET: return zoom->socket == model_socket(model, place);
-	/* Of a table these choose rows, see is_in_zooms(); levels of a tree are the sums of what is left below. */
-	case ZOOM_DSO: return !model->data->nr_levels || is_dso(zoom, place->dso);
-	case ZOOM_KERNEL: return !model->data->nr_levels || place->level == 'k';
+	/* Of rows about objects these choose some, see is_in_zooms(). */
+	case ZOOM_DSO: return has_objects(model) || is_dso(zoom, place->dso);
+	case ZOOM_KERNEL: return has_objects(model) || place->level == 'k';
 	default:
 		return is_symbol(zoom, place->dso, place->symbol) ||
 		       (model_children(model) && chain_has(model, cell->chain, zoom));
@@ -235,7 +243,7 @@ static bool name_matches(const struct model *model, const struct hist_place *pla
 /* As perf: an object's rows are shown with their shares, whatever they called. */
 static bool is_in_zooms(const struct model *model, const struct hist_place *place)
 {
-	for (unsigned i = 0; i < model->nr_zooms; i++) {
+	for (unsigned i = 0; has_objects(model) && i < model->nr_zooms; i++) {
 		const struct zoom *zoom = &model->zooms[i];
 		if (zoom->kind == ZOOM_KERNEL && place->level != 'k')
 			return false;
