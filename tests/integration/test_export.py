@@ -2,6 +2,7 @@
 """`millrace export`: each format holds what `report` counts, as programs tell that we did not write."""
 import collections
 import json
+import math
 import os
 import pathlib
 import re
@@ -479,6 +480,8 @@ def test_query_prints(data, query, profile, millrace):
     assert query('SELECT 1 AS a, 2.5 AS b, NULL AS c, char(27) AS d').out == 'a\tb\tc\td\n1\t2.5\t\t\\x1b\n'
     assert query('--no-header', 'SELECT 1; SELECT 2').out == '1\n2\n'
     assert json.loads(query('--json', 'SELECT 1 AS a, NULL AS b, \'<"\' AS c').out) == [{'a': 1, 'b': None, 'c': '<"'}]
+    large = query('--json', 'SELECT 9e999 AS a, -9e999 AS b').out
+    assert json.loads(large, parse_constant=pytest.fail) == [{'a': math.inf, 'b': -math.inf}]
     kept = millrace('query', '-i', profile('sqlite'), 'SELECT count(*) FROM samples').out
     assert kept == query('SELECT count(*) FROM samples').out
 

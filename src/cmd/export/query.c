@@ -2,6 +2,7 @@
 /* millrace query: SQL on a recording. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,7 +92,12 @@ static void print_json(struct json_writer *json, const char *name, const struct 
 	switch (value->type) {
 	case SQL_NULL: json_null(json, name); break;
 	case SQL_INTEGER: json_signed(json, name, value->integer); break;
-	case SQL_REAL: json_printf(json, name, "%.15g", value->real); break;
+	case SQL_REAL:
+		if (isinf(value->real)) /* as SQLite prints it: JSON has no word for it */
+			json_printf(json, name, value->real > 0 ? "9e999" : "-9e999");
+		else
+			json_printf(json, name, "%.15g", value->real);
+		break;
 	case SQL_TEXT: json_bytes(json, name, value->text, value->len); break;
 	}
 }
