@@ -778,6 +778,18 @@ def test_browser_shows_on_and_off_the_cpu(waits_data, waits_page, browser):
     assert not browser.errors()
 
 
+def test_table_says_which_event_it_is_of(waits_data, millrace, browser, tmp_path):
+    """There is none of both times on and off the CPU, which the graph shows at first."""
+    millrace('report', '-i', waits_data, '--html', tmp_path / 'page.html')
+    browser.open(tmp_path / 'page.html')
+    browser.run("show('table')")
+    assert browser.run('return shownSeries().name') == 'on and off the CPU'
+    assert browser.text('#table-note') == f"The table is of the event {browser.run('return table.events[0].event')}."
+    browser.run("const it = element('event'); it.value = 0; it.onchange()")
+    assert browser.run("return element('table-note').hidden && shownSeries().name === table.events[0].event")
+    assert browser.errors() == []
+
+
 def test_browser_shows_threads(waits_data, waits_page, browser):
     """A click on a wait tells its stack and who ended it; a part that is dragged over is zoomed into."""
     browser.open(waits_page)
