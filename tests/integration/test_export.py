@@ -149,6 +149,17 @@ def test_pprof_totals(data, millrace, profile, reader):
     assert all({'comm', 'pid', 'thread', 'cpu'} <= set(labels) for _, _, labels in samples)
 
 
+def test_pprof_events_have_names_of_their_own(need_root, millrace, programs, tmp_path, reader):
+    """Readers choose one by its name."""
+    data, out = tmp_path / 'perf.data', tmp_path / 'out.pb.gz'
+    millrace('record', '-q', '-e', 'cpu-clock:u,cpu-clock:k,task-clock', '-o', data, '--', programs / 'spin', '-m',
+             '50')
+    millrace('export', '-i', data, '--format=pprof', '-o', out)
+    types, _ = pprof_samples(reader('go', 'tool', 'pprof', '-raw', out))
+    assert types == ['samples/count', 'cpu/nanoseconds[dflt]', 'cpu-clock:k_samples/count', 'cpu-clock:k/nanoseconds',
+                     'task-clock_samples/count', 'task-clock/nanoseconds']
+
+
 def test_pprof_functions(data, millrace, profile, reader):
     """Each function has what report gives it; where it is not named, its object does."""
     text = reader('go', 'tool', 'pprof', '-top', '-nodecount=10000', '-nodefraction=0', '-unit=ns',
