@@ -110,6 +110,30 @@ static void test_many_cells(void **state)
 	page_times_fini(&times);
 }
 
+/* CPUs that no machine has: a made recording is read to its end, and their samples are those of an unknown one. */
+static void test_many_cpus(void **state)
+{
+	struct page_times times = {0};
+	enum { NR = 70000, MOST = 65536 };
+	uint64_t samples = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < NR; i++) {
+		const struct session_record record = {.sample = {.present = PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
+								 .time = SECOND + i,
+								 .cpu = i * 3,
+								 .period = 10}};
+		assert_int_equal(page_times_add(&times, &record, 0, 0), 0);
+	}
+	assert_int_equal(times.nr_cpus, MOST + 1);
+	for (uint32_t cpu = 0; cpu < times.nr_cpus; cpu++)
+		for (unsigned bin = 0; bin < PAGE_CPU_BINS; bin++)
+			samples += times.cpus[cpu].bins[bin];
+	assert_int_equal(samples, NR);
+	assert_int_equal(times.cpus[MOST].cpu, -1);
+	page_times_fini(&times);
+}
+
 static void add_wait(struct page_waits *waits, uint32_t tid, uint64_t to_ns, uint64_t ns)
 {
 	const struct sample sample = {.present = PERF_SAMPLE_TIME, .time = to_ns, .tid = tid};
@@ -368,6 +392,7 @@ int main(void)
 		cmocka_unit_test(test_samples_without_times),
 		cmocka_unit_test(test_intervals_grow),
 		cmocka_unit_test(test_many_cells),
+		cmocka_unit_test(test_many_cpus),
 		cmocka_unit_test(test_waits_are_kept),
 		cmocka_unit_test(test_many_waits_are_put_together),
 		cmocka_unit_test(test_tree),

@@ -25,6 +25,7 @@ void page_times_fini(struct page_times *times)
 	free(times->latest);
 	free(times->latest_room);
 	free(times->timed);
+	hash_table_fini(&times->by_cpu);
 	*times = (struct page_times){0};
 }
 
@@ -117,17 +118,21 @@ static uint32_t *find_cpu(struct page_times *times, int32_t cpu)
 {
 	if (times->last_cpu < times->nr_cpus && times->cpus[times->last_cpu].cpu == cpu)
 		return times->cpus[times->last_cpu].bins;
-	for (uint32_t i = 0; i < times->nr_cpus; i++) {
-		if (times->cpus[i].cpu == cpu) {
-			times->last_cpu = i;
-			return times->cpus[i].bins;
-		}
+	uint32_t found = (uint32_t)hash_table_find_number(&times->by_cpu, (uint32_t)cpu);
+	if (!found && times->nr_cpus >= CPUS_MAX) { /* no machine has so many: it is not known which */
+		cpu = -1;
+		found = (uint32_t)hash_table_find_number(&times->by_cpu, (uint32_t)cpu);
 	}
-	struct page_cpu *cpus =
-		times->nr_cpus < CPUS_MAX ? reallocarray(times->cpus, times->nr_cpus + 1, sizeof(*cpus)) : NULL;
+	if (found) {
+		times->last_cpu = found - 1;
+		return times->cpus[found - 1].bins;
+	}
+	struct page_cpu *cpus = reallocarray(times->cpus, times->nr_cpus + 1, sizeof(*cpus));
 	if (!cpus)
 		return NULL;
 	times->cpus = cpus;
+	if (hash_table_add_number(&times->by_cpu, (uint32_t)cpu, times->nr_cpus + 1ull))
+		return NULL;
 	cpus[times->nr_cpus] = (struct page_cpu){cpu, calloc(PAGE_CPU_BINS, sizeof(uint32_t))};
 	if (!cpus[times->nr_cpus].bins)
 		return NULL;

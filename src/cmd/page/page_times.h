@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_table.h"
+
 struct session_record;
 
 enum { PAGE_BINS_MAX = 20000 };
@@ -31,7 +33,8 @@ struct page_times {
 	size_t nr, room;
 	struct page_cpu *cpus; /* heap; as they came */
 	uint32_t nr_cpus, last_cpu;
-	uint32_t **latest; /* private: by event and cell, where `timed` has it, plus 1 */
+	struct hash_table by_cpu; /* private: numbers in `cpus`, from 1 */
+	uint32_t **latest;        /* private: by event and cell, where `timed` has it, plus 1 */
 	uint32_t *latest_room, nr_events;
 	unsigned steps; /* private: how often the intervals were made longer */
 };
