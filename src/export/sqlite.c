@@ -831,12 +831,12 @@ static void take_value(sqlite3_stmt *stmt, int at, struct sql_value *ret)
 /* -EIO: SQLite says why. */
 static int run_statement(sqlite3_stmt *stmt, const struct sql_receiver *receiver)
 {
-	enum { MOST_COLUMNS = 128 };
-	const char *names[MOST_COLUMNS];
-	struct sql_value values[MOST_COLUMNS];
 	int nr = sqlite3_column_count(stmt), err = 0, code = SQLITE_ROW;
+	AUTO_FREE const char **names = calloc((size_t)nr + 1, sizeof(*names));
+	AUTO_FREE struct sql_value *values = calloc((size_t)nr + 1, sizeof(*values));
 
-	nr = nr < MOST_COLUMNS ? nr : MOST_COLUMNS;
+	if (!names || !values)
+		return -ENOMEM;
 	for (int i = 0; i < nr; i++)
 		names[i] = sqlite3_column_name(stmt, i);
 	if (nr)

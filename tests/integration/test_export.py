@@ -491,6 +491,8 @@ def test_query_prints(data, query, profile, millrace):
     assert query('SELECT 1 AS a, 2.5 AS b, NULL AS c, char(27) AS d').out == 'a\tb\tc\td\n1\t2.5\t\t\\x1b\n'
     assert query('--no-header', 'SELECT 1; SELECT 2').out == '1\n2\n'
     assert json.loads(query('--json', 'SELECT 1 AS a, NULL AS b, \'<"\' AS c').out) == [{'a': 1, 'b': None, 'c': '<"'}]
+    wide = query('SELECT ' + ', '.join(f'{i} AS c{i}' for i in range(300))).out.split()
+    assert wide == [f'c{i}' for i in range(300)] + [str(i) for i in range(300)]
     large = query('--json', 'SELECT 9e999 AS a, -9e999 AS b').out
     assert json.loads(large, parse_constant=pytest.fail) == [{'a': math.inf, 'b': -math.inf}]
     kept = millrace('query', '-i', profile('sqlite'), 'SELECT count(*) FROM samples').out
