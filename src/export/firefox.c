@@ -321,7 +321,7 @@ static int firefox_sample(struct exporter *exporter, const struct export_sample 
 	if (!track)
 		return -ENOMEM;
 	track->nr_samples++;
-	put_ms(firefox, track->columns[SAMPLE_TIMES], sample->time_ns);
+	put_ms(firefox, track->columns[SAMPLE_TIMES], sample->time_ns ? sample->time_ns : firefox->start_ns);
 	put(firefox, track->columns[SAMPLE_STACKS], "%" PRIu32, sample->stack - 1);
 	if (exporter->profile.events[sample->event].unit == EXPORT_COUNT)
 		put(firefox, track->columns[SAMPLE_WEIGHTS], "%" PRIu64, sample->period);

@@ -200,8 +200,9 @@ static const char views[] =
 	"s.event"
 	" GROUP BY s.event, h.comm, s.stack ORDER BY period DESC;"
 	"CREATE VIEW thread_timeline AS SELECT h.comm, h.pid, h.tid, e.name AS event,"
-	" (s.time - (SELECT min(time) FROM samples)) / 10000000 * 10 AS ms, count(*) AS samples, sum(s.period) AS "
-	"period"
+	/* Without a time: as the first that has one. */
+	" coalesce((nullif(s.time, 0) - (SELECT min(time) FROM samples WHERE time > 0)) / 10000000 * 10, 0) AS ms,"
+	" count(*) AS samples, sum(s.period) AS period"
 	" FROM samples s JOIN threads h ON h.id = s.thread JOIN events e ON e.id = s.event"
 	" GROUP BY s.thread, s.event, ms ORDER BY h.pid, h.tid, ms;"
 	"COMMIT;";

@@ -352,6 +352,22 @@ def test_cpus_that_were_not_recorded(millrace, tmp_path, form):
     assert 'does not have the CPUs' in done.err and done.err.count('\n') == 1 and not out.exists()
 
 
+def test_an_event_without_times(millrace, tmp_path):
+    """Beside one with times: its samples count with the first of those, and move none."""
+    data, start = tmp_path / 'perf.data', 5 * 10**9
+    timed, other = (perf_file.attr(type=1, config=config, sample_period=10, sample_type=1 << 16 | 1 | 2 | has_time)
+                    for config, has_time in ((0, 4), (2, 0)))
+    without = perf_file.sample(2, 2, 4096, 7 << 32 | 7)
+    rounds = [without + perf_file.sample(2, 1, 4096, 7 << 32 | 7, start + i * 10**7) + perf_file.FINISHED_ROUND
+              for i in range(3)]
+    data.write_bytes(perf_file.build([timed, other], {}, ids=[[1], [2]], records=b''.join(rounds)))
+    found = json.loads(millrace('export', '-i', data, '--format=firefox', '-o', '-').out)
+    assert sorted(thread['samples']['time'] for thread in found['threads']) == [[0, 0, 0], [0, 10, 20]]
+    steps = millrace('query', '-i', data, '--no-header',
+                     'SELECT ms, sum(samples) FROM thread_timeline GROUP BY event, ms ORDER BY event, ms').out
+    assert steps == '0\t1\n10\t1\n20\t1\n0\t3\n'
+
+
 def test_firefox_times_before_the_first_sample(millrace, tmp_path):
     """A task event may come first: its time is 0 then, and the time of day at which the profile starts is its."""
     data, start, day = tmp_path / 'perf.data', 300000 * 10**9, 1700000000 * 10**9
