@@ -493,6 +493,52 @@ static void test_many_are_sorted(void **state)
 	symbols_fini(&symbols);
 }
 
+/* So many aliases of one name, which is demangled for each of them until all took enough. Returns how many were. */
+static size_t demangle_aliases(const char *name, size_t nr, uint64_t *ret_demangled)
+{
+	struct symbols symbols = {0};
+	size_t nr_demangled = 0;
+	uint32_t at;
+
+	assert_int_equal(symbols_add_names(&symbols, name, strlen(name) + 1, &at), 0);
+	for (size_t i = 0; i < nr; i++)
+		assert_int_equal(symbols_add_named(&symbols, 0x1000, 16, SYMBOL_GLOBAL, at), 0);
+	symbols_fixup(&symbols, 0);
+	for (size_t i = 0; i < nr; i++)
+		nr_demangled += strcmp(symbols_name(&symbols, &symbols.entries[i]), name) != 0;
+	*ret_demangled = symbols.demangled;
+	symbols_fini(&symbols);
+	return nr_demangled;
+}
+
+static void test_many_names_that_grow(void **state)
+{
+	/* Each argument of the template is a pair of two of the one before; the second one's readable name is too long.
+	 */
+	static const char long_name[] =
+		"_Z1fISt4pairIiiES0_IS1_S1_ES0_IS2_S2_ES0_IS3_S3_ES0_IS4_S4_ES0_IS5_S5_ES0_IS6_S6_EEvv";
+	static const char too_long[] = "_Z1fISt4pairIiiES0_IS1_S1_ES0_IS2_S2_ES0_IS3_S3_ES0_IS4_S4_ES0_IS5_S5_ES0_IS6_"
+				       "S6_ES0_IS7_S7_ES0_IS8_S8_ES0_IS9_S9_ES0_ISA_SA_ES0_ISB_SB_ES0_ISC_SC_EEvv";
+	const uint64_t most = SYMBOLS_DEMANGLE_BYTES + UINT64_C(8) * sizeof(too_long);
+	enum { FEW = 100, MANY = 100000 };
+	uint64_t demangled;
+
+	(void)state;
+	char *readable = symbol_demangle(long_name);
+	assert_non_null(readable);
+	const size_t len = strlen(readable);
+	free(readable);
+	assert_true(len > 1024);
+	assert_null(symbol_demangle(too_long));
+	assert_int_equal(demangle_aliases(long_name, FEW, &demangled), FEW);
+	assert_int_equal(demangled, FEW * (strlen(long_name) + len));
+	size_t nr = demangle_aliases(long_name, MANY, &demangled);
+	assert_true(nr > FEW && nr < MANY);
+	assert_true(demangled <= most + sizeof(long_name) + len);
+	assert_int_equal(demangle_aliases(too_long, MANY, &demangled), 0);
+	assert_true(demangled <= most + sizeof(too_long) + SYMBOL_NAME_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +560,7 @@ int main(void)
 		cmocka_unit_test(test_elf_build_id),
 		cmocka_unit_test(test_kallsyms),
 		cmocka_unit_test(test_perfmap),
+		cmocka_unit_test(test_many_names_that_grow),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@ enum {
 	PAGE = 4096, /* what perf rounds the end of a last symbol to */
 	DIGIT_BITS = 11,
 	DIGIT_VALUES = 1 << DIGIT_BITS,
+	DEMANGLE_GROWTH = 8, /* most readable names have two or three times the bytes */
 };
 
 static void spans_free(struct symbols *symbols)
@@ -192,6 +193,25 @@ static bool is_plt_name(const char *name, char *text, size_t room)
 	return true;
 }
 
+/* All names together may take a multiple of what they have in the file, where many symbols may share one. */
+static bool may_demangle(const struct symbols *symbols)
+{
+	const uint64_t names_bytes = symbols->names_bytes - symbols->readable_bytes;
+
+	return symbols->demangled < SYMBOLS_DEMANGLE_BYTES + names_bytes * DEMANGLE_GROWTH;
+}
+
+/* NULL: as symbol_demangle(). */
+static char *demangle(struct symbols *symbols, const char *mangled)
+{
+	char *name = symbol_demangle(mangled);
+
+	symbols->demangled += strlen(mangled) + (name ? strlen(name) : 0);
+	if (!name && mangled[0] == '_') /* perhaps as long as that, and in vain */
+		symbols->demangled += SYMBOL_NAME_MAX;
+	return name;
+}
+
 static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
 {
 	char target[SYMBOL_PLT_NAME_BYTES], whole[SYMBOL_PLT_NAME_BYTES];
@@ -204,14 +224,16 @@ static void entry_demangle(struct symbols *symbols, struct symbol_entry *entry)
 		return;
 	bool is_plt = is_plt_name(symbols_name(symbols, entry), target, sizeof(target));
 	const char *mangled = is_plt ? target : symbols_name(symbols, entry);
-	if (!symbol_is_mangled(mangled))
+	if (!symbol_is_mangled(mangled) || !may_demangle(symbols))
 		return;
-	char *name = symbol_demangle(mangled);
+	char *name = demangle(symbols, mangled);
 	if (name && is_plt)
 		snprintf(whole, sizeof(whole), "%s" SYMBOL_PLT, name);
 	const char *readable = is_plt ? whole : name;
+	const size_t before = symbols->names_bytes;
 	if (name && !name_add(symbols, readable, strlen(readable), &at))
 		entry->name = at;
+	symbols->readable_bytes += symbols->names_bytes - before;
 	free(name);
 }
 

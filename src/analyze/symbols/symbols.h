@@ -38,7 +38,10 @@ struct symbol_entry {
 };
 
 /* Numbers of found symbols must fit into their field. */
-enum { SYMBOLS_MAX = (1 << 29) - 2 };
+enum {
+	SYMBOLS_MAX = (1 << 29) - 2,
+	SYMBOLS_DEMANGLE_BYTES = 1 << 28, /* and 8 times the bytes of all names; behind that, names stay as they are */
+};
 
 struct symbols {
 	struct pool pool; /* what was found, and its names */
@@ -50,7 +53,9 @@ struct symbols {
 	size_t names_bytes, names_room;
 	struct symbol **found;
 	uint32_t nr_found, found_room;
-	uint32_t clock; /* counts additions and drops */
+	uint32_t clock;        /* counts additions and drops */
+	size_t readable_bytes; /* those of `names` that were demangled */
+	uint64_t demangled;    /* bytes of all that were, before and after */
 	/*
 	 * What symbols_find() searches; NULL: to be built. Span i, up to the start of span i + 1, belongs to entry
 	 * number span_entries[i], from 1 on; 0: none.
