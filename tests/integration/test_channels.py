@@ -159,6 +159,15 @@ def test_no_task_event_is_lost_while_proc_is_read(millrace, task_storm, need_roo
         assert re.search('; lost 0$', done.err, re.MULTILINE), done.err
 
 
+@pytest.mark.alone
+def test_no_task_event_is_lost_while_reader_threads_wait_for_their_cpus(millrace, task_storm, programs, need_root,
+                                                                        need_tracefs, tmp_path):
+    """The rings, which have room for some milliseconds of such a load, are drained until the threads are ready."""
+    done = millrace('record', '--threads', '--single-file', '-a', '-e', 'sched:sched_process_exec', '-o',
+                    tmp_path / 'p.data', '--', 'true', env={'LD_PRELOAD': str(programs / 'slow_affinity.so')})
+    assert re.search('; lost 0$', done.err, re.MULTILINE), done.err
+
+
 def test_task_events_from_the_start_are_in_the_file(millrace, task_storm, need_root, need_tracefs, tmp_path):
     """What the kernel told while /proc was read stands behind it, in the order of time of each CPU."""
     millrace('record', '-a', '-e', 'sched:sched_process_exec', '-o', tmp_path / 'p.data', '--',

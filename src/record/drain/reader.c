@@ -36,6 +36,7 @@ int reader_control_init(struct reader_control *control)
 {
 	*control = (struct reader_control){.stop_fd = -1, .notify_fd = -1, .switch_fd = -1, .mark = UINT64_MAX};
 	sem_init(&control->ready, 0, 0);
+	sem_init(&control->go, 0, 0);
 	control->stop_fd = eventfd(0, EFD_CLOEXEC);
 	control->notify_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	control->switch_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -427,6 +428,8 @@ static void *run(void *arg)
 	reader->scheduling = reader->err ? NULL : how;
 	reader->realtime_now = !reader->err && (!strcmp(how, "fifo") || !strcmp(how, "kept"));
 	sem_post(&reader->control->ready);
+	while (sem_wait(&reader->control->go) && errno == EINTR)
+		;
 	if (!reader->err)
 		drain_until_stopped(reader);
 	relief_stop(reader->relief);
@@ -464,9 +467,16 @@ int reader_start(struct reader readers[], size_t nr)
 	err = err ? err : ready_err;
 	if (err) {
 		reader_control_stop(readers[0].control);
+		reader_go(readers, started);
 		reader_join(readers, nr);
 	}
 	return err;
+}
+
+void reader_go(struct reader readers[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		sem_post(&readers[0].control->go);
 }
 
 void reader_join(struct reader readers[], size_t nr)

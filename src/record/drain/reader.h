@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reader: one thread that drains rings into streams. Streams, rings and fds are lent to it from reader_start() to
+ * reader: one thread that drains rings into streams. Streams, rings and fds are lent to it from reader_go() to
  * reader_join(); it shares only struct reader_control with other threads.
  */
 #pragma once
@@ -27,9 +27,8 @@ struct reader_control {
 	int stop_fd;            /* eventfd(2); readable from reader_control_stop() on, and never read */
 	int notify_fd;          /* eventfd(2), non-blocking: readers write when one failed or all tasks ended */
 	atomic_size_t nr_tasks; /* events of living tasks that readers still watch */
-	sem_t ready;            /* posted by each reader when it runs with its priority and affinity */
-	/* eventfd(2), non-blocking: written when `stored` has reached `mark`, and when all readers have switched */
-	int switch_fd;
+	sem_t ready, go; /* posted by each reader when it has its priority and affinity; for each when it may drain */
+	int switch_fd; /* as notify_fd: written when `stored` has reached `mark`, and when all readers have switched */
 	atomic_size_t nr_switching; /* readers that were requested to switch their writers and have not done so yet */
 	atomic_size_t nr_to_pass;   /* of those the ones that have not made the pass before their last */
 	_Atomic uint64_t stored;    /* bytes in the outputs so far, of all readers, with all writers */
@@ -124,10 +123,11 @@ int reader_init(struct reader *reader);
 void reader_fini(struct reader *reader); /* zeroed is fine; not while the thread runs */
 
 /*
- * Starts the threads of one control and returns when all of them run with their priority and affinity. -errno when one
- * could not (-EPERM: the real-time priority that was asked for): none runs then.
+ * Starts the threads of one control and returns when all have their priority and affinity; they drain from reader_go()
+ * on. -errno when one could not start (-EPERM: the real-time priority that was asked for): none runs then.
  */
 int reader_start(struct reader readers[], size_t nr);
+void reader_go(struct reader readers[], size_t nr);
 
 /* Waits for threads that were stopped. Threads that were not started are skipped. */
 void reader_join(struct reader readers[], size_t nr);

@@ -85,8 +85,9 @@ static size_t put_early(const struct readers_params *params)
 }
 
 /*
- * While the most of it is written the rings are still drained. Then no thread drains them until the readers run: on a
- * loaded machine this thread must not wait for a CPU there.
+ * While the readers start, on a loaded machine each may wait long for its CPU, and while the most of it is written, the
+ * rings are still drained. Then no thread drains them until the readers go on, which have their priority by then: this
+ * thread must not wait for a CPU there, either.
  */
 static int hand_over(struct readers *readers, const struct readers_params *params)
 {
@@ -94,14 +95,17 @@ static int hand_over(struct readers *readers, const struct readers_params *param
 	struct priority before;
 	const char *how;
 
+	int err = reader_start(readers->readers, readers->nr);
+	if (err)
+		return err;
 	for (int i = 0; i < MOST_TRIES && put_early(params) > FEW_BYTES; i++)
 		;
 	(void)!priority_raise(0, &before, &how);
 	early_drain_stop(params->early);
 	put_early(params);
-	int err = reader_start(readers->readers, readers->nr);
+	reader_go(readers->readers, readers->nr);
 	priority_restore(&before);
-	return err;
+	return 0;
 }
 
 int readers_start(struct readers *readers, const struct readers_params *params, struct diag *reterr)
