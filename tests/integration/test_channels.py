@@ -160,11 +160,12 @@ def test_no_task_event_is_lost_while_proc_is_read(millrace, task_storm, need_roo
 
 
 @pytest.mark.alone
-def test_no_task_event_is_lost_while_reader_threads_wait_for_their_cpus(millrace, task_storm, programs, need_root,
-                                                                        need_tracefs, tmp_path):
-    """The rings, which have room for some milliseconds of such a load, are drained until the threads are ready."""
-    done = millrace('record', '--threads', '--single-file', '-a', '-e', 'sched:sched_process_exec', '-o',
-                    tmp_path / 'p.data', '--', 'true', env={'LD_PRELOAD': str(programs / 'slow_affinity.so')})
+@pytest.mark.parametrize('how', [[], ['--threads', '--single-file']], ids=' '.join)
+def test_no_task_event_is_lost_while_threads_wait_for_their_cpus(millrace, task_storm, programs, need_root,
+                                                                 need_tracefs, tmp_path, how):
+    """The rings, which have room for some milliseconds of such a load, are never without a thread that is ready."""
+    done = millrace('record', *how, '-a', '-e', 'sched:sched_process_exec', '-o',
+                    tmp_path / 'p.data', '--', 'true', env={'LD_PRELOAD': str(programs / 'slow_threads.so')})
     assert re.search('; lost 0$', done.err, re.MULTILINE), done.err
 
 

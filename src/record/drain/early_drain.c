@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -26,10 +27,11 @@ enum {
 };
 
 struct early_drain {
-	struct eventset *set;
+	struct eventset *set; /* NULL until early_drain_start() */
 	int realtime, stop_fd;
 	pthread_t thread;
 	bool started;
+	sem_t ready, go; /* posted by the thread when it has its priority; for it when it may drain, or shall end */
 	pthread_mutex_t lock; /* of the next two */
 	struct buf *records;  /* heap; by ring */
 	size_t bytes;         /* of all of them */
@@ -78,14 +80,24 @@ static void drop_ended(struct early_drain *drain)
 		}
 }
 
+static void wait_for(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) && errno == EINTR)
+		;
+}
+
 static void *run(void *arg)
 {
 	struct early_drain *drain = arg;
-	size_t nr = drain->set->plan->nr_drained;
 	struct priority before; /* not restored: the thread ends with its work */
 	const char *how;
 
 	(void)!priority_raise(drain->realtime, &before, &how);
+	sem_post(&drain->ready);
+	wait_for(&drain->go);
+	if (!drain->set)
+		return NULL;
+	size_t nr = drain->set->plan->nr_drained;
 	while (!drain->polls[nr].revents) {
 		read_rings(drain);
 		if (poll(drain->polls, nr + 1, drain->blind ? POLL_BLIND_MS : POLL_MS) < 0 && errno != EINTR)
@@ -96,44 +108,49 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int prepare(struct early_drain *drain)
+int early_drain_new(const struct plan *plan, int realtime, struct early_drain **ret)
 {
-	size_t nr = drain->set->plan->nr_drained;
+	bool has_side = false;
 
+	*ret = NULL;
+	for (size_t i = 0; i < plan->nr_drained; i++)
+		has_side |= plan->rings[i].channel == CHANNEL_SIDE;
+	if (!has_side)
+		return 0;
+	struct early_drain *drain = calloc(1, sizeof(*drain));
+	if (!drain)
+		return -ENOMEM;
+	*drain = (struct early_drain){.realtime = realtime};
 	pthread_mutex_init(&drain->lock, NULL);
+	sem_init(&drain->ready, 0, 0);
+	sem_init(&drain->go, 0, 0);
 	drain->stop_fd = eventfd(0, EFD_CLOEXEC);
+	int err = drain->stop_fd < 0 ? -errno : -pthread_create(&drain->thread, NULL, run, drain);
+	drain->started = !err;
+	if (err) {
+		early_drain_free(drain);
+		return err;
+	}
+	wait_for(&drain->ready);
+	*ret = drain;
+	return 0;
+}
+
+int early_drain_start(struct early_drain *drain, struct eventset *set)
+{
+	if (!drain)
+		return 0;
+	size_t nr = set->plan->nr_drained;
 	drain->records = calloc(nr, sizeof(*drain->records));
 	drain->polls = calloc(nr + 1, sizeof(*drain->polls));
 	if (!drain->records || !drain->polls)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr; i++)
-		drain->polls[i] = (struct pollfd){is_side(drain->set, i) ? drain->set->ring_fds[i] : -1, POLLIN, 0};
+		drain->polls[i] = (struct pollfd){is_side(set, i) ? set->ring_fds[i] : -1, POLLIN, 0};
 	drain->polls[nr] = (struct pollfd){drain->stop_fd, POLLIN, 0};
-	return drain->stop_fd < 0 ? -errno : 0;
-}
-
-int early_drain_start(struct eventset *set, int realtime, struct early_drain **ret)
-{
-	size_t nr_side = 0;
-
-	*ret = NULL;
-	for (size_t i = 0; i < set->plan->nr_drained; i++)
-		nr_side += is_side(set, i);
-	if (!nr_side)
-		return 0;
-	struct early_drain *drain = calloc(1, sizeof(*drain));
-	if (!drain)
-		return -ENOMEM;
-	*drain = (struct early_drain){.set = set, .realtime = realtime, .stop_fd = -1};
-	int err = prepare(drain);
-	if (!err)
-		err = -pthread_create(&drain->thread, NULL, run, drain);
-	drain->started = !err;
-	if (err)
-		early_drain_free(drain);
-	else
-		*ret = drain;
-	return err;
+	drain->set = set;
+	sem_post(&drain->go);
+	return 0;
 }
 
 void early_drain_stop(struct early_drain *drain)
@@ -143,6 +160,8 @@ void early_drain_stop(struct early_drain *drain)
 	if (!drain || !drain->started)
 		return;
 	(void)!fd_write(drain->stop_fd, &one, sizeof(one));
+	if (!drain->set)
+		sem_post(&drain->go);
 	pthread_join(drain->thread, NULL);
 	drain->started = false;
 }
@@ -151,7 +170,7 @@ struct buf early_drain_take(struct early_drain *drain, size_t ring)
 {
 	struct buf records = {0};
 
-	if (!drain)
+	if (!drain || !drain->records)
 		return records;
 	pthread_mutex_lock(&drain->lock);
 	records = drain->records[ring];
@@ -166,7 +185,7 @@ void early_drain_free(struct early_drain *drain)
 	if (!drain)
 		return;
 	early_drain_stop(drain);
-	for (size_t i = 0; drain->records && i < drain->set->plan->nr_drained; i++)
+	for (size_t i = 0; drain->set && i < drain->set->plan->nr_drained; i++)
 		buf_fini(&drain->records[i]);
 	free(drain->records);
 	free(drain->polls);

@@ -10,14 +10,19 @@
 
 struct buf;
 struct eventset;
+struct plan;
 
 struct early_drain;
 
 /*
- * realtime: as in priority_raise(), but it is no error if that is not allowed. *ret is NULL when there are no side
- * rings. 0 or -errno.
+ * Makes the thread and waits until it has its priority, which may take long on a loaded machine: to be called before
+ * the events are opened. realtime: as in priority_raise(), but it is no error if that is not allowed. *ret is NULL when
+ * the plan has no side rings. 0 or -errno.
  */
-int early_drain_start(struct eventset *set, int realtime, struct early_drain **ret);
+int early_drain_new(const struct plan *plan, int realtime, struct early_drain **ret);
+
+/* The rings are there: from now on it drains them. NULL is fine. 0 or -errno. */
+int early_drain_start(struct early_drain *drain, struct eventset *set);
 
 /* Ends the thread: when this returns it no longer reads rings. Idempotent; NULL is fine. */
 void early_drain_stop(struct early_drain *drain);

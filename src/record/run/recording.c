@@ -396,10 +396,11 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	sizes.wakeup_bytes = rec->options->threads ? WAKEUP_OF_THREADS : WAKEUP;
 	sizes.margin_bytes = margin_bytes(rec);
 	rec->set.later_fds = later_fds(rec);
+	int early_err = early_drain_new(&rec->plan, rec->options->realtime, &rec->early);
 	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
 	if (err)
 		return err;
-	err = early_drain_start(&rec->set, rec->options->realtime, &rec->early);
+	err = early_err ? early_err : early_drain_start(rec->early, &rec->set);
 	if (err)
 		return diag_set(reterr, err, "cannot drain the rings of task events: %s", diag_start_error(err));
 	if (sizes.bounded)
