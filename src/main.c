@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "cmd/cli/command.h"
@@ -83,8 +85,20 @@ static void survive_file_limit(void)
 		sigaction(SIGXFSZ, &action, NULL);
 }
 
+/*
+ * Where standard input, output or error is closed, the next file that is opened would get its number, and our messages
+ * in it. What has the number instead cannot be read or written, and is closed in the programs that we start.
+ */
+static void keep_standard_numbers(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/", O_PATH | O_CLOEXEC);
+}
+
 int main(int argc, char **argv)
 {
+	keep_standard_numbers();
 	survive_file_limit();
 	int status = dispatch(argc, argv);
 

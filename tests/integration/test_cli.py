@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The command line as a whole: help, version, completion words, exit statuses, unknown words."""
+import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -121,3 +123,38 @@ def test_nothing_was_recorded(millrace, tmp_path, command):
              'with -i')
     assert 'record first' not in millrace(command, '-i', 'nosuch', status=255, cwd=tmp_path).err
     one_line(millrace(command, '-i', '', status=USAGE, cwd=tmp_path), 'option -i: the name is empty')
+
+
+@pytest.fixture(scope='module')
+def damaged(need_root, millrace, programs, tmp_path_factory):
+    """A recording that has something that is no record behind the first ones."""
+    path = tmp_path_factory.mktemp('damaged') / 'perf.data'
+    millrace('record', '-e', 'cpu-clock', '-g', '-o', path, '--', programs / 'spin', '-t', '1', '-m', '200')
+    data = bytearray(path.read_bytes())
+    at, size = struct.unpack_from('=QQ', data, 40)
+    middle = at + size // 2
+    while at < middle:
+        at += struct.unpack_from('=IHH', data, at)[2]
+    struct.pack_into('=IHH', data, at, 9, 2, 3)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize('closed', [[2], [1, 2], [0, 1, 2], [0, 2]], ids=str)
+def test_closed_descriptors(damaged, millrace, tmp_path, closed):
+    """No file gets the number of standard error, and with it the messages."""
+    out, usual = tmp_path / 'out', tmp_path / 'usual'
+    options = ['--format=folded', '-i', damaged, '-o']
+    assert 'no record' in millrace('export', *options, usual, status=255).err
+    for command in ['export', *options, out], ['report', '--stdio', '-i', damaged]:
+        done = subprocess.run([MILLRACE, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              preexec_fn=lambda: [os.close(number) for number in closed], check=False)
+        assert done.returncode == 255
+    assert out.read_bytes() == usual.read_bytes()
+    shown = subprocess.run([MILLRACE, '--version'], preexec_fn=lambda: [os.close(number) for number in closed],
+                           stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    assert shown.returncode == (1 if 1 in closed else 0)
+    done = subprocess.run([MILLRACE, 'record', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'true'],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          preexec_fn=lambda: [os.close(number) for number in closed], check=False)
+    assert done.returncode == 0 and millrace('script', '-i', tmp_path / 'data')
