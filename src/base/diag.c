@@ -2,16 +2,19 @@
 #include "base/diag.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 int diag_set(struct diag *reterr, int err, const char *format, ...)
 {
 	if (reterr) {
 		va_list args;
 		va_start(args, format);
-		vsnprintf(reterr->text, sizeof(reterr->text), format, args);
+		text_format(reterr->text, sizeof(reterr->text), format, args);
 		va_end(args);
 	}
 	return err;
@@ -26,15 +29,14 @@ const char *diag_start_error(int err)
 
 void diag_prefix(struct diag *reterr, const char *format, ...)
 {
-	char old[sizeof(reterr->text)];
+	char old[sizeof(reterr->text)], prefix[PATH_MAX + sizeof(old)];
 	va_list args;
 
 	if (!reterr)
 		return;
 	memcpy(old, reterr->text, sizeof(old));
 	va_start(args, format);
-	int len = vsnprintf(reterr->text, sizeof(reterr->text), format, args);
+	vsnprintf(prefix, sizeof(prefix), format, args);
 	va_end(args);
-	if (len >= 0 && (size_t)len < sizeof(reterr->text))
-		snprintf(reterr->text + len, sizeof(reterr->text) - (size_t)len, ": %s", old);
+	diag_set(reterr, 0, "%s: %s", prefix, old);
 }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/escape.h"
+#include "base/text.h"
 
 static const char status_begin[] = "millrace: ";
 
@@ -40,7 +41,7 @@ static void __attribute__((format(printf, 1, 0))) log_line(const char *format, v
 	int saved = errno;
 	int len = snprintf(line, sizeof(line), "millrace: ");
 
-	vsnprintf(line + len, sizeof(line) - (size_t)len, format, args);
+	text_format(line + len, sizeof(line) - (size_t)len, format, args);
 	struct span left = {line, strlen(line)};
 	size_t shown_len = escape_take(&left, shown, sizeof(shown));
 	fprintf(stderr, "%s%.*s\n", status_erased(), (int)shown_len, shown);

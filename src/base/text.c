@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WORD_MAX = 63 };
+
+void text_format(char *to, size_t room, const char *format, va_list args)
+{
+	static const char gap[] = "...";
+	char whole[2 * PATH_MAX] = "";
+	int made = vsnprintf(whole, sizeof(whole), format, args);
+	size_t len = strlen(whole), half = (room - sizeof(gap)) / 2;
+
+	if (made < 0 || len < room) {
+		memcpy(to, whole, len < room ? len + 1 : 1);
+		return;
+	}
+	memcpy(to, whole, half);
+	memcpy(to + half, gap, sizeof(gap) - 1);
+	memcpy(to + half + sizeof(gap) - 1, whole + len - half, half + 1);
+}
 
 static unsigned min2(unsigned a, unsigned b)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text: numbers as text, faster than printf(3), for output with millions of numbers; and how similar two words are.
- * Pure functions. digits_put_*() write no NUL.
+ * text: numbers as text, faster than printf(3), for output with millions of numbers; messages of limited length; and
+ * how similar two words are. Pure functions. digits_put_*() write no NUL.
  */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -101,6 +102,12 @@ static inline char *digits_put_decimal(char *to, uint64_t number)
 	digits_put_last(to, number, nr);
 	return to + nr;
 }
+
+/*
+ * vsnprintf(3), but where the text has `room` bytes or more "..." stands for its middle: a message begins with a path
+ * that may be long, and ends with the reason. room: at least 8.
+ */
+void text_format(char *to, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
 /*
  * The edit distance: the number of letters to insert, delete, change or swap with their neighbour to turn `a` into `b`.

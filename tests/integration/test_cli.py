@@ -125,6 +125,16 @@ def test_nothing_was_recorded(millrace, tmp_path, command):
     one_line(millrace(command, '-i', '', status=USAGE, cwd=tmp_path), 'option -i: the name is empty')
 
 
+@pytest.mark.parametrize('length', [100, 400, 500, 600, 1000, 1100, 4000, 5000])
+def test_message_about_a_long_path(millrace, length):
+    """The reason stands behind it."""
+    path = ('d' * 99 + '/') * (length // 100)
+    for command in ['report', '-i'], ['script', '-i']:
+        done = millrace(*command, path, status=None)
+        assert done.status == 255
+        one_line(done, 'millrace: ' + path[:200], 'No such file' if length < 4096 else 'File name too long')
+
+
 @pytest.fixture(scope='module')
 def damaged(need_root, millrace, programs, tmp_path_factory):
     """A recording that has something that is no record behind the first ones."""
