@@ -135,6 +135,15 @@ def test_message_about_a_long_path(millrace, length):
         one_line(done, 'millrace: ' + path[:200], 'No such file' if length < 4096 else 'File name too long')
 
 
+def test_messages_about_backslashes(millrace, tmp_path):
+    """What is shown of a message has two where it has one."""
+    (tmp_path / 'config').write_text('[report]\nsort = \\x\n')
+    for done in (millrace('report', '-t', '..', status=USAGE),
+                 millrace('report', status=USAGE, env={'MILLRACE_CONFIG': str(tmp_path / 'config')})):
+        one_line(done, 'a backslash')
+        assert '\\' not in done.err
+
+
 @pytest.fixture(scope='module')
 def damaged(need_root, millrace, programs, tmp_path_factory):
     """A recording that has something that is no record behind the first ones."""

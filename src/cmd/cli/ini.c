@@ -102,7 +102,8 @@ static int take_escape(struct ini *ini, struct diag *reterr)
 	}
 	const char *letter = c > 0 ? strchr(letters, c) : NULL;
 	if (!letter)
-		return bad(ini, reterr, "a backslash is followed by n, t, b, \\, \" or the end of the line");
+		return bad(ini, reterr,
+			   "a backslash is followed by n, t, b, a backslash, a quote or the end of the line");
 	buf_put_u8(&ini->value, (uint8_t)meanings[letter - letters]);
 	step(ini);
 	return 0;

@@ -59,9 +59,10 @@ int option_set_separator(const struct option *option, const char *arg, bool nega
 	(void)option, (void)negated;
 	char separator = strcmp(arg, "\\t") == 0 ? '\t' : arg[0];
 	if (!separator || (arg[1] && separator != '\t') || separator == '.')
-		return diag_set(
-			reterr, -EINVAL,
-			"the separator must be one character or \\t, but not a dot, which replaces it in texts");
+		return diag_set(reterr, -EINVAL,
+				"the separator must be one character, or a backslash and t for a tab, but not a dot, "
+				"which replaces "
+				"it in texts");
 	*(char *)value = separator;
 	return 0;
 }
