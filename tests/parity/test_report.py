@@ -583,9 +583,10 @@ def test_cpus(need_root, perf, millrace, tmp_path):
 
 
 def test_wrong_words(small, millrace):
-    for args, word in (['-s', 'comm,what'], 'what'), (['-s', ''], 'none of'), (['-F', 'overhead,x'],
-        'x'), (['--time-quantum', '0ms'], 'time'), (['--percent-limit', 'x'], 'percentage'), (['-g', 'x'], 'mode'), (
-            ['name'], 'name'):
+    for args, word in (
+            (['-s', 'comm,what'], 'what'), (['-s', ''], 'none of'), (['-F', 'overhead,x'], 'x'),
+            (['--time-quantum', '0ms'], 'time'), (['--time-quantum', '18446744073709551616ns'], 'time'),
+            (['--percent-limit', 'x'], 'percentage'), (['-g', 'x'], 'mode'), (['name'], 'name')):
         done = millrace('report', '-i', small, *args, status=129)
         assert word in done.err and done.err.count('\n') == 1
 

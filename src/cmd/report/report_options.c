@@ -128,10 +128,11 @@ static int set_quantum(const struct option *option, const char *arg, bool negate
 		uint64_t ns;
 	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
 	char *end;
-	unsigned long number = strtoul(arg, &end, 10);
 
 	(void)option, (void)negated;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+	errno = 0;
+	unsigned long number = strtoul(arg, &end, 10);
+	for (size_t i = 0; !errno && i < sizeof(units) / sizeof(units[0]); i++)
 		if (*arg >= '0' && *arg <= '9' && strcmp(end, units[i].unit) == 0 && number &&
 		    number <= UINT64_MAX / units[i].ns) {
 			*(uint64_t *)value = number * units[i].ns;
