@@ -6,12 +6,17 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -423,6 +428,87 @@ static void threads_that_are_gone_are_skipped(void **state)
 	assert_int_equal(gone.len, 0);
 }
 
+static void *wait_for_ever(void *arg)
+{
+	(void)arg;
+	while (pause())
+		;
+	return NULL;
+}
+
+/* How many of the records are of this type and task. */
+static size_t count_records(const struct buf *records, uint32_t type, pid_t pid)
+{
+	size_t nr = 0;
+
+	for (size_t at = 0; at < records->len;) {
+		struct perf_event_header header;
+		uint32_t whose;
+		memcpy(&header, records->data + at, sizeof(header));
+		memcpy(&whose, records->data + at + sizeof(header), sizeof(whose));
+		nr += header.type == type && whose == (uint32_t)pid;
+		at += header.size;
+	}
+	return nr;
+}
+
+static void waits_until_it_is_a_zombie(pid_t pid)
+{
+	char path[64], text[256], *state = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	do {
+		FILE *file = fopen(path, "re");
+		assert_non_null(file);
+		text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+		fclose(file);
+		state = strrchr(text, ')');
+		assert_non_null(state);
+		usleep(1000);
+	} while (state[2] != 'Z');
+}
+
+/* /proc/PID/maps is empty then, though other threads run. */
+static void a_process_whose_first_thread_ended_has_maps(void **state)
+{
+	const struct synth_params params = {.mmap2 = true}, no_maps = {.mmap2 = true, .skip_maps = true};
+	AUTO_BUF struct buf process = {0}, thread = {0}, all = {0}, none = {0};
+	int ends[2];
+	pid_t tid;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		pthread_t other;
+		alarm(60);
+		pthread_create(&other, NULL, wait_for_ever, NULL);
+		DIR *dir = opendir("/proc/self/task");
+		for (struct dirent *entry; (entry = readdir(dir));)
+			if (atoi(entry->d_name) > 0 && atoi(entry->d_name) != getpid())
+				tid = atoi(entry->d_name);
+		if (write(ends[1], &tid, sizeof(tid)) != sizeof(tid))
+			_exit(1);
+		syscall(SYS_exit, 0); /* of this thread */
+	}
+	assert_int_equal(read(ends[0], &tid, sizeof(tid)), sizeof(tid));
+	waits_until_it_is_a_zombie(pid);
+	assert_int_equal(synth_process(&params, pid, &process), 0);
+	assert_int_equal(synth_threads(&params, &tid, 1, &thread), 0);
+	assert_int_equal(synth_threads(&params, (pid_t[]){pid, tid}, 2, &all), 0);
+	assert_int_equal(synth_process(&no_maps, pid, &none), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(ends[0]);
+	close(ends[1]);
+	size_t nr = count_records(&process, PERF_RECORD_MMAP2, pid);
+	assert_true(nr > 2);
+	assert_int_equal(count_records(&thread, PERF_RECORD_MMAP2, pid), nr);
+	assert_int_equal(count_records(&all, PERF_RECORD_MMAP2, pid), nr);
+	assert_int_equal(count_records(&none, PERF_RECORD_MMAP2, pid), 0);
+	assert_int_equal(count_records(&process, PERF_RECORD_COMM, pid), 2);
+}
+
 static void a_task_that_is_gone_is_reported(void **state)
 {
 	const struct synth_params params = {.mmap2 = true};
@@ -453,6 +539,7 @@ int main(void)
 		cmocka_unit_test(a_process_is_described),
 		cmocka_unit_test(maps_are_the_same_by_query_and_by_text),
 		cmocka_unit_test(threads_that_are_gone_are_skipped),
+		cmocka_unit_test(a_process_whose_first_thread_ended_has_maps),
 		cmocka_unit_test(a_task_that_is_gone_is_reported),
 	};
 

@@ -164,10 +164,10 @@ static void put_fork(struct walk *walk, const struct task *task)
 	record_put(walk->out, &record, sizeof(record), (struct span){0}, walk->params->trailer_bytes);
 }
 
-/* 0 also when the process ends during this: what was read stands. */
-static int put_maps(struct walk *walk, pid_t tgid)
+/* The maps of a process, as one of its threads has them. 0 also when it ends during this: what was read stands. */
+static int put_maps(struct walk *walk, pid_t tgid, pid_t tid)
 {
-	AUTO_FD int fd = walk_open(walk, "%d/task/%d/maps", tgid, tgid);
+	AUTO_FD int fd = walk_open(walk, "%d/task/%d/maps", tgid, tid);
 
 	if (fd == -EACCES || fd == -EPERM)
 		walk->nr_unreadable++;
@@ -187,8 +187,20 @@ static int put_task(struct walk *walk, const struct task *task, enum put_what wh
 	if (!params->skip_tasks)
 		put_comm(walk, task);
 	if (task->tid == task->tgid && task->has_memory && !params->skip_maps)
-		return put_maps(walk, task->tgid);
+		return put_maps(walk, task->tgid, task->tid);
 	return 0;
+}
+
+/*
+ * A first thread that has ended, with pthread_exit(3), has no maps any more: those of the process are read from another
+ * one. A kernel thread has none. true: this thread had them.
+ */
+static bool put_maps_for(struct walk *walk, const struct task *leader, const struct task *task)
+{
+	if (leader->has_memory || !task->has_memory || walk->params->skip_maps)
+		return false;
+	put_maps(walk, task->tgid, task->tid);
+	return true;
 }
 
 static pid_t entry_pid(const struct dirent *entry)
@@ -217,11 +229,14 @@ static int put_process(struct walk *walk, pid_t pid, enum put_what what)
 			close(fd);
 		return buf_status(walk->out); /* it ended just now */
 	}
+	bool mapped = false;
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		pid_t tid = entry_pid(entry);
 
-		if (tid && tid != pid && !task_read(walk, pid, tid, &task))
-			put_task(walk, &task, what);
+		if (!tid || tid == pid || task_read(walk, pid, tid, &task))
+			continue;
+		put_task(walk, &task, what);
+		mapped = mapped || put_maps_for(walk, &leader, &task);
 	}
 	closedir(dir);
 	return buf_status(walk->out);
@@ -329,7 +344,7 @@ int synth_threads(const struct synth_params *params, const pid_t *tids, size_t n
 	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
 	int err = walk_init(&walk, params, out);
 	size_t nr_found = 0;
-	struct task task;
+	struct task task, leader;
 
 	if (err)
 		return err;
@@ -341,8 +356,11 @@ int synth_threads(const struct synth_params *params, const pid_t *tids, size_t n
 		nr_found++;
 		put_task(&walk, &task, PUT_COMM);
 		/* the maps belong to the first thread: it is added when it was not named */
-		if (tgid != tids[i] && !tids_have(tids, nr, tgid) && !task_read(&walk, tgid, tgid, &task))
-			put_task(&walk, &task, PUT_COMM);
+		if (tgid == tids[i] || task_read(&walk, tgid, tgid, &leader))
+			continue;
+		if (!tids_have(tids, nr, tgid))
+			put_task(&walk, &leader, PUT_COMM);
+		put_maps_for(&walk, &leader, &task);
 	}
 	return nr_found == 0 && nr > 0 ? -ESRCH : buf_status(out);
 }
