@@ -576,7 +576,8 @@ static void test_long_expressions_of_many_rows(void **state)
 	memcpy(section + end, words, sizeof(words));
 	uint8_t *code = section + end + sizeof(words) + 1;
 	for (unsigned i = 0; i < NR_REGISTERS; i++, code += REGISTER_BYTES) { /* DW_CFA_expression of DW_OP_nop */
-		memcpy(code, (const uint8_t[]){0x10, (uint8_t)i, LEN & 0x7f | 0x80, LEN >> 7 & 0x7f | 0x80, LEN >> 14},
+		memcpy(code,
+		       (const uint8_t[]){0x10, (uint8_t)i, (LEN & 0x7f) | 0x80, (LEN >> 7 & 0x7f) | 0x80, LEN >> 14},
 		       5);
 		memset(code + 5, 0x96, LEN);
 	}
