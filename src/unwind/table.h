@@ -20,7 +20,7 @@ enum {
 	TABLE_MAX_ROWS = 1 << 25,
 	TABLE_MAX_FUNCTIONS = 1 << 22, /* a browser with all its unwind information has 600,000 */
 	TABLE_MAX_RULES = UINT16_MAX,
-	TABLE_MAX_TEXT_BYTES = 1 << 28, /* of the expressions of all rows; those of signal frames have 100 bytes */
+	TABLE_MAX_TEXT_BYTES = 1 << 26, /* of the expressions of all rows; those of signal frames have 100 bytes */
 	TABLE_PART_FUNCTIONS = 32,
 	TABLE_RULE_BLOCK = 64,
 };

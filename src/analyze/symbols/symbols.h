@@ -40,7 +40,7 @@ struct symbol_entry {
 /* Numbers of found symbols must fit into their field. */
 enum {
 	SYMBOLS_MAX = (1 << 29) - 2,
-	SYMBOLS_DEMANGLE_BYTES = 1 << 28, /* and 8 times the bytes of all names; behind that, names stay as they are */
+	SYMBOLS_DEMANGLE_BYTES = 1 << 26, /* and 8 times the bytes of all names; behind that, names stay as they are */
 };
 
 struct symbols {

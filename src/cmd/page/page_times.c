@@ -127,8 +127,9 @@ static uint32_t *find_cpu(struct page_times *times, int32_t cpu)
 		times->last_cpu = found - 1;
 		return times->cpus[found - 1].bins;
 	}
-	struct page_cpu *cpus = reallocarray(times->cpus, times->nr_cpus + 1, sizeof(*cpus));
-	if (!cpus)
+	struct page_cpu *cpus = times->cpus;
+	bool is_full = !(times->nr_cpus & (times->nr_cpus - 1)); /* it has room for a power of two of them */
+	if (is_full && !(cpus = reallocarray(cpus, times->nr_cpus ? 2 * (size_t)times->nr_cpus : 1, sizeof(*cpus))))
 		return NULL;
 	times->cpus = cpus;
 	if (hash_table_add_number(&times->by_cpu, (uint32_t)cpu, times->nr_cpus + 1ull))
