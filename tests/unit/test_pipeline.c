@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The stage that compresses in front of every writer, and the source that decompresses: what comes out went in. */
 #include <errno.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -507,7 +508,7 @@ static void expect_extents_before_an_error(uint64_t offset)
 	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	assert_int_equal(writer_open(&writer_failing, &(struct writer_params){.fd = -1, .offset = offset}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
-	for (int i = 0; i < 100000 && !err; i++) {
+	for (unsigned i = 0; !err; i++) { /* its workers may be late: memory ends then, and is waited for */
 		struct span span = {record, make_record(&seed, i % 2, record)};
 		while ((err = writer_queue(writer, &span, 1)) == -EAGAIN &&
 		       !(err = writer_complete(writer, WRITER_ROOM)))
@@ -1896,6 +1897,16 @@ static int see_who(struct stage *stage, struct batch *batch)
 	return stage_pass(stage, batch);
 }
 
+/* A worker looks for work before it waits for the first time. */
+static void wait_until_a_worker_is_idle(struct batch_pool *pool)
+{
+	for (bool idle = false; !idle; sched_yield()) {
+		pthread_mutex_lock(&pool->lock);
+		idle = pool->idle;
+		pthread_mutex_unlock(&pool->lock);
+	}
+}
+
 /* Of what is late the drain stores a little: workers do the rest. */
 static void test_a_drain_stores_few_at_once(void **state)
 {
@@ -1918,6 +1929,7 @@ static void test_a_drain_stores_few_at_once(void **state)
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	pipeline_add_stage(writer, &seen.stage);
+	wait_until_a_worker_is_idle(pool);
 	writer->ops->store(writer); /* from here on no worker is woken by what comes */
 	for (unsigned i = 0; i < NR; i++) {
 		queue_all(writer, &span, 1);
