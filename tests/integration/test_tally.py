@@ -33,10 +33,13 @@ def test_second_run_decides(tmp_path):
                                    f'failed: gcc-integration: {HERE}.test_c', '2 passed, 1 failed'])
 
 
+UNIT = 'millrace.millrace:unit+threads / stream'  # as Meson writes it
+
+
 def test_all_well_the_second_time(tmp_path):
-    file = junit(tmp_path / 'gcc-unit.xml', ('millrace.stream', '1 - test_a', 'late'), ('millrace.stream', '2', None))
+    file = junit(tmp_path / 'gcc-unit.xml', (UNIT, '1 - test_a', 'late'), (UNIT, '2', None))
     assert tally('--repeat', file) == (0, ['stream'])
-    junit(tmp_path / 'again' / file.name, ('millrace.stream', '1 - test_a', None), ('millrace.stream', '2', None))
+    junit(tmp_path / 'again' / file.name, (UNIT, '1 - test_a', None), (UNIT, '2', None))
     assert tally('--has-failures', file)[0] == 0
     status, lines = tally(tmp_path)
     assert status == 0 and lines[-1] == '2 passed, 0 failed' and 'test_a passed the second time' in lines[0]
@@ -48,7 +51,10 @@ def test_no_second_run(tmp_path):
     certain = junit(tmp_path / 'certain.xml', (HERE, 'test_a', 'wrong'),
                     (HERE, 'test_b', 'Failed: a sanitizer spoke: x'))
     broken = junit(tmp_path / 'broken.xml', ('', 'tests.integration.test_x', 'collection failure'))
-    for file in many, certain, broken:
+    race = junit(tmp_path / 'tsan-unit.xml', (UNIT, '1 - test_a', 'wrong'))
+    race.write_text(race.read_text().replace('</testcase>', '</testcase><system-err>WARNING: ThreadSanitizer: data race'
+                                             '</system-err>', 1))
+    for file in many, certain, broken, race:
         assert tally('--repeat', file) == (0, [])
     assert tally('--line', many) == (0, ['0 passed, 11 failed'])
 
