@@ -16,6 +16,7 @@ import pytest
 import limited_graphs
 import perf_file
 from conftest import ALL_CPUS, plain_names
+from perfdata import PerfData, SAMPLE
 
 # The end of perf's report is a tip, another one each time, or a hint at debug files.
 TIP = re.compile(r'\n#\n# \(.*\)\n#\n\Z')
@@ -211,12 +212,47 @@ def test_file(table, data, perf, millrace):
     assert_same_rows(ours, expected)
 
 
+def has_unknown_marker(path):
+    """Whether a chain has an address like a marker, as where code uses the frame pointer as any other register."""
+    kernel, user = (1 << 64) - 128, (1 << 64) - 512  # PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER
+    for record in PerfData(path).records():
+        words = struct.unpack_from(f'<{len(record.body) // 8}Q', record.body) if record.type == SAMPLE else ()
+        if any(word > (1 << 64) - 4096 and word not in (kernel, user) for word in words[3:]):  # behind the task
+            return True
+    return False
+
+
 @pytest.fixture(scope='module', params=['perf chains', 'millrace events-chains'])
 def graph_data(request, need_root, perf, millrace, tmp_path_factory):
+    """Without a chain that is not trusted: of that perf takes a parent in the one order, and none in the other."""
     tool, name = request.param.split()
     path = tmp_path_factory.mktemp(name) / 'perf.data'
-    {'perf': perf, 'millrace': millrace}[tool]('record', *CASES[name][0], '-o', path, '--', *CASES[name][1])
+    for _ in range(20):
+        {'perf': perf, 'millrace': millrace}[tool]('record', *CASES[name][0], '-o', path, '--', *CASES[name][1])
+        if not has_unknown_marker(path):
+            return path
+    pytest.fail('each recording has a chain with an unknown marker')
+
+
+@pytest.fixture(scope='module')
+def unknown_marker(programs, tmp_path_factory):
+    """A chain that has one behind a function."""
+    path = tmp_path_factory.mktemp('marker') / 'perf.data'
+    names = subprocess.run(['nm', programs / 'spin'], capture_output=True, text=True, check=True).stdout
+    leaf = 0x1000000 + int(re.search(r'^(\w+) [Tt] spin_left$', names, re.M)[1], 16)
+    sample = perf_file.sample(2, leaf, 5 << 32 | 5, 1, 4, (1 << 64) - 512, leaf, (1 << 64) - 1, 0x958980)
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 1 << 5 | 1 << 8)
+    path.write_bytes(perf_file.build([attr], {}, records=comm_record(5, 'marker') + map_record(
+        5, 0x1000000, programs / 'spin') + sample + perf_file.FINISHED_ROUND))
     return path
+
+
+def test_no_parent_of_a_chain_that_is_not_trusted(unknown_marker, millrace):
+    assert has_unknown_marker(unknown_marker)
+    for order in 'callee', 'caller':
+        table = millrace('report', '-p', 'spin', '--no-children', '-F', 'overhead,sym', '-g', order,
+                         '-i', unknown_marker).out
+        assert re.search(r'^ +100.00% +\[\.\] spin_left +\[other\] *$', table, re.M)
 
 
 @pytest.mark.parametrize('table', GRAPHS, ids=' '.join)
