@@ -400,7 +400,7 @@ def short_tasks(nr):
             # The third is at the time of the one before.
             at, start = time + 10 + i - (i == 2), (0x7f0000000000 + pid * 0x1234000 + i * 0x1000000)
             name = path + bytes(8 - len(path) % 8)
-            fixed = struct.pack('<2I3Q2I2Q2I', pid, pid, start, size, offset, 8, 1, 77 + i, 0, 5, 2)
+            fixed = struct.pack('<2I3Q2I2Q2I', pid, pid, start, size, offset, 8, 1, 0, 0, 5, 2)  # of no known inode
             records += task_record(10, 2, fixed + name, pid, at)
             maps.append((at, pid, start, start + size, offset, path.decode()))
         records += perf_file.sample(2, maps[-4][2] + 64, pid << 32 | pid, time + 50)

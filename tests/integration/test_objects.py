@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import threading
 
@@ -73,6 +74,16 @@ def test_deploy(millrace, builds, tmp_path, mode):
     assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
     assert len(re.findall('its functions are not named', said)) == 1, said
     assert ('build-id' in said) and ('has changed' in said) == ('--no-buildid' not in mode), said
+
+
+@pytest.mark.parametrize('mode', MODES, ids=' '.join)
+def test_deploy_in_a_recording_that_is_cut_off(millrace, builds, tmp_path, mode):
+    """Without its features it tells neither its machine nor build-ids: the inode is another one."""
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; cp $B/v2 $A.new; mv $A.new $A', *mode)
+    start, size = struct.unpack_from('<2Q', data.read_bytes(), 40)
+    os.truncate(data, start + size)
+    out = millrace('report', '-i', data, '-s', 'dso,sym', '--dsos', APP, status=255).out
+    assert re.search(r'%.*\[\.\] 0x', out) and 'hot_v2' not in out
 
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)

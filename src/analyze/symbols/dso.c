@@ -643,10 +643,13 @@ static void named_file_close(struct named_file *file)
 		close(file->fd);
 }
 
-/* Below a --symfs, and on another machine, files are copies with another device and inode. */
+/*
+ * Below a --symfs, and on another machine, files are copies with another device and inode. A recording that was cut off
+ * does not name its machine: it may be this one.
+ */
 static bool has_own_files(const struct dso *dso, const char *symfs)
 {
-	return !symfs[0] && dso->table->of_this_machine;
+	return !symfs[0] && !dso->table->of_another_machine;
 }
 
 static bool was_written(const struct dso *dso, const struct named_file *file)
