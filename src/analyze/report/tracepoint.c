@@ -25,13 +25,14 @@
  */
 enum { MAX_STEPS = 64, MAX_NUMBER = 32 /* bytes that one takes, its width too */, LONG_BYTES = 8, TEXT_BYTES = 16 };
 
+/* A piece of the event's format, and the value behind it. */
 struct step {
-	enum { STEP_TEXT, STEP_DECIMAL, STEP_UNSIGNED, STEP_HEX, STEP_CHARS, STEP_DYNAMIC } kind;
-	char text[TEXT_BYTES]; /* STEP_TEXT: a piece of the event's format */
-	size_t len;            /* STEP_TEXT, STEP_CHARS */
-	unsigned offset;       /* of the field */
-	unsigned bytes;        /* of the number as it is stored */
-	unsigned shown;        /* bytes of it that the conversion prints */
+	enum { STEP_TEXT /* no value */, STEP_DECIMAL, STEP_UNSIGNED, STEP_HEX, STEP_CHARS, STEP_DYNAMIC } kind;
+	char text[TEXT_BYTES];
+	unsigned len;    /* of the text */
+	unsigned offset; /* of the field */
+	unsigned bytes;  /* of the number as it is stored; STEP_CHARS: of the array */
+	unsigned shown;  /* bytes of it that the conversion prints */
 	unsigned width;
 	char fill;
 	bool prefix;   /* "%#x" */
@@ -125,7 +126,7 @@ static bool find_string(struct tep_event *event, const struct tep_print_arg *arg
 		return field->flags & TEP_FIELD_IS_DYNAMIC && field->size == sizeof(uint32_t);
 	}
 	ret->kind = STEP_CHARS;
-	ret->len = (size_t)field->size;
+	ret->bytes = (unsigned)field->size;
 	return field->flags & TEP_FIELD_IS_ARRAY && field->flags & TEP_FIELD_IS_STRING &&
 	       !(field->flags & TEP_FIELD_IS_DYNAMIC);
 }
@@ -142,17 +143,19 @@ static bool find_value(struct tep_event *event, const struct tep_print_arg *arg,
 	}
 }
 
-/* In pieces of a size that is known when they are copied. */
-static bool plan_text(struct plan *plan, const char *text, size_t len)
+/* Adds a step with as much of the text as it takes; what is left is steps of its own in front. */
+static bool plan_step(struct plan *plan, const char *text, size_t len, struct step step)
 {
-	while (len && plan->nr < MAX_STEPS) {
-		struct step *step = &plan->steps[plan->nr++];
-		*step = (struct step){.kind = STEP_TEXT, .len = len < TEXT_BYTES ? len : TEXT_BYTES};
-		memcpy(step->text, text, step->len);
-		text += step->len;
-		len -= step->len;
-	}
-	return !len;
+	for (; len > TEXT_BYTES; text += TEXT_BYTES, len -= TEXT_BYTES)
+		if (!plan_step(plan, text, TEXT_BYTES, (struct step){.kind = STEP_TEXT}))
+			return false;
+	if (plan->nr == MAX_STEPS)
+		return false;
+	memcpy(step.text, text, len);
+	step.len = (unsigned)len;
+	plan->steps[plan->nr++] = step;
+	plan->looks_behind |= step.kind == STEP_DYNAMIC;
+	return true;
 }
 
 /* False: this format is not for a plan. */
@@ -162,20 +165,21 @@ static bool plan_format(struct plan *plan, struct tep_event *event)
 	const struct tep_print_arg *arg = event->print_fmt.args;
 
 	while (*at) {
-		size_t len = strcspn(at, "%\\");
-		if (at[len] == '\\' || !plan_text(plan, at, len))
-			return false;
+		const char *text = at;
+		size_t len = strcspn(text, "%\\");
+		struct step step = {.kind = STEP_TEXT};
 		at += len;
-		if (!*at)
-			break;
-		struct step step = {0};
-		at = read_conversion(at + 1, &step);
-		if (!at || !arg || plan->nr == MAX_STEPS || !find_value(event, arg, *at, &step))
+		if (*at == '\\')
 			return false;
-		plan->steps[plan->nr++] = step;
-		plan->looks_behind |= step.kind == STEP_DYNAMIC;
-		arg = arg->next;
-		at++;
+		if (*at) {
+			at = read_conversion(at + 1, &step);
+			if (!at || !arg || !find_value(event, arg, *at, &step))
+				return false;
+			arg = arg->next;
+			at++;
+		}
+		if (!plan_step(plan, text, len, step))
+			return false;
 	}
 	return !arg;
 }
@@ -195,9 +199,8 @@ static struct plan *plan_make(struct tep_event *event)
 	plan->plain = true;
 	for (size_t i = 0; i < plan->nr; i++) {
 		const struct step *step = &plan->steps[i];
-		plan->max_bytes += step->len + MAX_NUMBER;
-		if (step->kind == STEP_CHARS || step->kind == STEP_DYNAMIC ||
-		    (step->kind == STEP_TEXT && escape_is_special(step->text, step->len)))
+		plan->max_bytes += TEXT_BYTES + (step->kind == STEP_CHARS ? step->bytes : MAX_NUMBER);
+		if (step->kind == STEP_CHARS || step->kind == STEP_DYNAMIC || escape_is_special(step->text, step->len))
 			plan->plain = false;
 	}
 	return plan;
@@ -292,12 +295,11 @@ static void plan_print(const struct plan *plan, struct span raw, struct buf *out
 	for (size_t i = 0; to && i < plan->nr; i++) {
 		const struct step *step = &plan->steps[i];
 		const char *at = (const char *)raw.ptr + step->offset;
+		memcpy(to, step->text, TEXT_BYTES); /* a known size is one store */
+		to += step->len;
 		switch (step->kind) {
-		case STEP_TEXT:
-			memcpy(to, step->text, TEXT_BYTES); /* there is room for more than its len */
-			to += step->len;
-			break;
-		case STEP_CHARS: to = put_bytes(to, at, strnlen(at, step->len)); break;
+		case STEP_TEXT: break;
+		case STEP_CHARS: to = put_bytes(to, at, strnlen(at, step->bytes)); break;
 		case STEP_DYNAMIC: /* of any length */
 			out->len += (size_t)(to - start);
 			buf_put_text(out, dynamic_text(step, raw));
@@ -332,12 +334,13 @@ struct tracepoint {
 
 /* So many samples of each tracepoint are printed both ways; a plan that ever differs is dropped. */
 enum { PLAN_CHECKS = 16 };
+enum { NR_RECENT = 16 };
 
 struct tracepoints {
 	struct tep_handle *tep;
 	struct trace_seq text;
-	struct tracepoint *known; /* ascending by id */
-	struct tracepoint *last;  /* printed last */
+	struct tracepoint *known;             /* ascending by id */
+	struct tracepoint *recent[NR_RECENT]; /* by the last bits of the id */
 	size_t nr, room;
 	const char *(*resolve)(void *ctx, uint64_t address, uint64_t *ret_start);
 	void *resolve_ctx;
@@ -662,9 +665,10 @@ static struct tracepoint *tracepoint_of(struct tracepoints *tracepoints, struct 
 	if (raw.len < sizeof(id))
 		return NULL;
 	memcpy(&id, raw.ptr, sizeof(id)); /* common_type */
-	if (!tracepoints->last || tracepoints->last->id != id)
-		tracepoints->last = find(tracepoints, id);
-	return tracepoints->last;
+	struct tracepoint **recent = &tracepoints->recent[id % NR_RECENT];
+	if (!*recent || (*recent)->id != id)
+		*recent = find(tracepoints, id);
+	return *recent;
 }
 
 /* Where the bytes of a field are: a dynamic one tells it, as offset and length << 16. */

@@ -239,11 +239,34 @@ static int print_period(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
+/* What was printed behind `before` is the event's label in the next lines. */
+static void keep_label(struct event_label *label, const char *name, const struct output *out, size_t before)
+{
+	size_t len = strlen(name);
+
+	label->len = 0;
+	if (len >= sizeof(label->name) || out->len < before || out->len - before > sizeof(label->text))
+		return; /* out->len < before: it was flushed on the way */
+	memcpy(label->name, name, len + 1);
+	label->len = out->len - before;
+	memcpy(label->text, out->data + before, label->len);
+}
+
 static int print_event(struct sample_line *line, struct diag *reterr)
 {
+	const struct event_desc *event = line->record->event;
+	struct output *out = line->of->out;
+	struct event_label *label = &line->of->labels[(uintptr_t)event / sizeof(*event) % EVENT_LABELS];
+	size_t before = out->len;
+
 	(void)reterr;
-	output_shown_padded(line->of->out, line->record->event->name, line->of->name_width);
-	output_bytes(line->of->out, ": ", 2);
+	if (label->len && strcmp(label->name, event->name) == 0) {
+		output_bytes(out, label->text, label->len);
+		return 0;
+	}
+	output_shown_padded(out, event->name, line->of->name_width);
+	output_bytes(out, ": ", 2);
+	keep_label(label, event->name, out, before);
 	return 0;
 }
 

@@ -78,12 +78,21 @@ struct second {
 	unsigned len;
 };
 
+enum { EVENT_LABELS = 16, EVENT_LABEL_BYTES = 64 };
+
+/* An event's name as a line has it, "     raw_syscalls:sys_enter: ": escaped and aligned. */
+struct event_label {
+	char name[EVENT_LABEL_BYTES], text[EVENT_LABEL_BYTES]; /* name: with its NUL */
+	size_t len;                                            /* of the text; 0: none yet */
+};
+
 /* What all lines of an output share. */
 struct line_context {
 	struct session *session;
 	struct lookup *lookup;
 	struct output *out;
-	unsigned name_width;
+	unsigned name_width; /* of all lines: known before the first */
+	struct event_label labels[EVENT_LABELS];
 	unsigned clock; /* enum sample_clock */
 	bool narrow;    /* -L: commands of eight characters, CPUs without brackets */
 	unsigned max_frames;
