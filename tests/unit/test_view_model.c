@@ -348,6 +348,15 @@ static void test_recount_keeps_what_is_open(void **state)
 	assert_string_equal(model_place(model, model->cursor).symbol->name, "sys_read");
 	assert_non_null(strstr(shown(model), "main main:1 work:1 leaf:2 copy:2"));
 	check_way_up(model);
+	/* While no branch is above the limit there is nothing to show. */
+	fixture->data.graph_percent = 99;
+	assert_int_equal(model_recount(model), 0);
+	assert_int_equal(model_sign(model, row_of(model, "main")), ' ');
+	fixture->data.graph_percent = 0.5;
+	assert_int_equal(model_recount(model), 0);
+	assert_int_equal(model_sign(model, row_of(model, "main")), '-');
+	assert_non_null(strstr(shown(model), "main main:1"));
+	check_way_up(model);
 }
 
 /* A tree of keys: command, object, function. */

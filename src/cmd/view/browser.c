@@ -954,6 +954,23 @@ static int wait_for_key(struct browser *browser)
 	return screen_key(timeout_ms);
 }
 
+/*
+ * With new samples. A cursor that was left at the first row stays there, whatever is counted there now, but for a row
+ * whose tree is open: that one is being looked at.
+ */
+static int recount_new(struct browser *browser)
+{
+	struct model *model = browser->model;
+	const struct row first = {0};
+	bool at_first = !model->cursor.entry && !model->cursor.branch;
+	bool looked_at = model_has_row(model, first) && model_sign(model, first) == '-';
+	int err = recount(browser);
+
+	if (!err && at_first && !looked_at)
+		model->cursor = first;
+	return err;
+}
+
 /* What came since the last time. 0 or -ENOMEM. */
 static int update(struct browser *browser)
 {
@@ -963,7 +980,7 @@ static int update(struct browser *browser)
 	if (!source->interval_ms || now < browser->update_ns)
 		return 0;
 	browser->update_ns = now + (uint64_t)source->interval_ms * 1000000;
-	return source->ops->update(source->ctx) ? recount(browser) : 0;
+	return source->ops->update(source->ctx) ? recount_new(browser) : 0;
 }
 
 /* Until the user leaves. 0 or -ENOMEM. */

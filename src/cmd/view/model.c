@@ -555,8 +555,8 @@ static void reopen(struct model *model, const struct before *before, struct hist
 		if (!from || !same_place(&old->place, &entry->place))
 			continue;
 		struct branches *to = find_branches(model, entry);
-		if (to && to->nr) {
-			to->open = true;
+		if (to) {
+			to->open = true; /* also where none of its branches is above the limit now */
 			open_alike(from, 0, from->nr, to, 0, to->nr);
 		}
 		return;
