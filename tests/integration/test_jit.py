@@ -220,9 +220,11 @@ def record_of(kind, misc, body):
     return struct.pack('<IHH', kind, misc, 8 + len(body)) + body
 
 
-def mapped(pid, start, name):
+def mapped(pid, start, name, file=b''):
+    """An MMAP record; MMAP2 with `file`: device, inode and what stands behind them."""
     name = name.encode() + b'\0'
-    return record_of(1, 2, struct.pack('<2I3Q', pid, pid, start, 0x1000, 0) + name.ljust((len(name) + 7) & ~7, b'\0'))
+    return record_of(10 if file else 1, 2, struct.pack('<2I3Q', pid, pid, start, 0x1000, 0) + file +
+                     name.ljust((len(name) + 7) & ~7, b'\0'))
 
 
 CODE = 0x7f0000001000
@@ -230,16 +232,18 @@ CODE = 0x7f0000001000
 
 @pytest.fixture
 def of_host(tmp_path):
-    """of_host(name) -> a recording without maps, as perf makes them, of code that was compiled at run time."""
+    """of_host(name) -> a recording without maps, as perf makes them, of code that was compiled at run time.
+    Without a name as one that was cut off before it."""
     pid = 2_000_000_000 + os.getpid()  # of no process
     recorded = Recorded(tmp_path / 'data', pid)
     recorded.dump = tmp_path / 'own' / f'jit-{pid}.dump'
 
-    def write(host, dump=False):
-        records = [mapped(pid, CODE, '//anon'), mapped(pid, 0x500000, str(recorded.dump)) if dump else b'',
+    def write(host, dump=False, file=b''):
+        records = [mapped(pid, CODE, '//anon'), mapped(pid, 0x500000, str(recorded.dump), file) if dump else b'',
                    perf_file.sample(2, CODE + 4, pid << 32 | pid), perf_file.FINISHED_ROUND]
         attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
-        recorded.data.write_bytes(perf_file.build([attr], {3: perf_file.string(host)}, records=b''.join(records)))
+        recorded.data.write_bytes(perf_file.build([attr], {3: perf_file.string(host)} if host else {},
+                                                  records=b''.join(records)))
         return recorded
     yield write
     recorded.map.unlink(missing_ok=True)
@@ -259,16 +263,29 @@ def test_map_of_another_machine(millrace, of_host, tmp_path):
     assert found == ['of_this_machine'] and not said
 
 
-def test_jitdump_of_another_machine(millrace, of_host, tmp_path):
-    name = b'of_this_machine\0'
-    load = struct.pack('<2I4Q', 1, 1, CODE, CODE, 0x100, 1) + name
-    dump = struct.pack('<6I2Q', 0x4a695444, 1, 40, 62, 0, 1, 0, 0) + struct.pack('<2IQ', 0, 16 + len(load), 1) + load
+LOAD = struct.pack('<2I4Q', 1, 1, CODE, CODE, 0x100, 1) + b'of_this_machine\0'
+DUMP = struct.pack('<6I2Q', 0x4a695444, 1, 40, 62, 0, 1, 0, 0) + struct.pack('<2IQ', 0, 16 + len(LOAD), 1) + LOAD
+
+
+def test_jitdump_of_another_machine(millrace, of_host):
     recorded = of_host('another', dump=True)
     recorded.dump.parent.mkdir()
-    recorded.dump.write_bytes(dump)
+    recorded.dump.write_bytes(DUMP)
     assert 'of_this_machine' not in names(millrace, recorded)[0]
     assert names(millrace, recorded, '--symfs=/.')[0] == ['of_this_machine'], 'the user says that it is the same'
     assert names(millrace, of_host(os.uname().nodename, dump=True))[0] == ['of_this_machine']
+
+
+@pytest.mark.parametrize('host', [os.uname().nodename, None], ids=['of this machine', 'cut off'])
+def test_jitdump_of_a_later_process(millrace, of_host, host):
+    """What has its name now is another file: a process has the number of the one that was recorded."""
+    recorded = of_host(host)
+    recorded.dump.parent.mkdir()
+    recorded.dump.write_bytes(DUMP)
+    status = recorded.dump.stat()
+    for inode, found in (status.st_ino, True), (status.st_ino ^ 1, False):
+        file = struct.pack('<2I2Q2I', os.major(status.st_dev), os.minor(status.st_dev), inode, 0, 5, 2)
+        assert ('of_this_machine' in names(millrace, of_host(host, dump=True, file=file))[0]) == found
 
 
 def test_jitdump_that_is_not_read(millrace, of_host):

@@ -174,8 +174,7 @@ static void learn_origin(struct dso_table *dsos, const struct session *session)
 	session_feature(session, FEATURE_PERF_MAPS, &dsos->perf_maps);
 	if (session_feature(session, FEATURE_SAMPLE_TIME, &payload))
 		feature_decode_sample_time(payload, &times);
-	dsos->of_this_machine = host && !uname(&here) && strcmp(host, here.nodename) == 0;
-	dsos->of_another_machine = host && !dsos->of_this_machine;
+	dsos->of_another_machine = host && (uname(&here) || strcmp(host, here.nodename) != 0);
 	dsos->of_this_boot = info->mtime_ns > booted_ns;
 	dsos->times = (struct mapping_times){info->pipe ? 0 : info->mtime_ns, times.first_ns, times.last_ns};
 }

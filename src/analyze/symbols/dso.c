@@ -606,12 +606,12 @@ static void load_perf_map(struct dso *dso, const char *symfs)
 void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs)
 {
 	const struct object_mapping mapped = {.file = id->file};
-	bool ours = !symfs[0] && dso->table->of_this_machine && dso->table->of_this_boot;
+	bool foreign = !symfs[0] && dso->table->of_another_machine; /* a file of that name is another one */
+	bool ours = !symfs[0] && !foreign && dso->table->of_this_boot;
 	struct elf_id copy;
 	int err = 0;
 
 	file_id_to_cache_id(&id->file, &copy);
-	bool foreign = !symfs[0] && dso->table->of_another_machine; /* a file of that name is another one */
 	char *const paths[] = {copy_path(dso->table->bundle, &copy, "dump"),
 			       foreign ? NULL : plain_path(symfs, "", path, ""), cache_path(&copy, symfs, "dump")};
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {

@@ -98,8 +98,7 @@ struct dso_table {
 	bool no_demangle, no_demangle_kernel;
 	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
 	struct span perf_maps;      /* borrowed: FEATURE_PERF_MAPS; likewise */
-	bool of_this_machine;       /* this machine made the recording: files have the recorded inodes */
-	bool of_another_machine;    /* a machine of another name made it; both false: the recording has no name */
+	bool of_another_machine;    /* a machine of another name made the recording; false also where it has no name */
 	bool of_this_boot;          /* and it was not booted since: devices have the recorded numbers */
 	struct mapping_times times; /* of the recording */
 	const char *bundle; /* borrowed: copies that came with the recording, laid out as ~/.debug; NULL: none */
