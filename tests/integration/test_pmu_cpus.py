@@ -48,10 +48,13 @@ def test_events_are_opened_on_the_cpus_of_their_pmu(opened, file, args):
 
 
 def test_of_a_group_all_members_are(opened):
-    core, _, _ = opened(f'{CPUS[1]}\n', '-a', '-e', '{cpu-clock,core/event=0/}')
+    core, _, said = opened(f'{CPUS[1]}\n', '-a', '-e', '{cpu-clock,core/event=0/}')
     assert core == []  # as a member it has a leader's fd
-    core, _, _ = opened(f'{CPUS[1]}\n', '-a', '-e', '{core/event=0/,cpu-clock}')
-    assert core == [CPUS[1]]
+    assert f'millrace: cpu-clock: counted on CPUs {CPUS[1]} only, as core/event=0/ of its group is\n' in said
+    core, _, said = opened(f'{CPUS[1]}\n', '-a', '-e', '{core/event=0/,cpu-clock}')
+    assert core == [CPUS[1]] and said.count('of its group') == 1
+    for words in ['-C', str(CPUS[1]), '-e', '{core/event=0/,cpu-clock}'], ['-a', '-e', '{core/event=0/,core/event=0/}']:
+        assert 'of its group' not in opened(f'{CPUS[1]}\n', *words)[2]
 
 
 def test_no_cpu_is_an_error_that_says_so(opened):

@@ -147,6 +147,27 @@ static size_t nr_opened(const struct event *event, const struct target *target, 
 	return count_in(event, &target->cpus) + (nr > plan->nr_places ? count_in(event, &target->other_cpus) : 0);
 }
 
+/* Who named the PMU of one event of a group need not know that the others are counted on its CPUs only. */
+static void say_group_cpus(const struct event *leader, const struct target *target)
+{
+	AUTO_BUF struct buf text = {0};
+	struct cpuset cpus = {0};
+	unsigned some = 0;
+
+	while (some < leader->nr_members && !leader[some].some_cpus)
+		some++;
+	for (int cpu = cpuset_next(&target->cpus, 0); cpu >= 0; cpu = cpuset_next(&target->cpus, cpu + 1))
+		if (counts_on(leader, cpu))
+			(void)!cpuset_add(&cpus, (unsigned)cpu); /* without memory the plan fails, too */
+	cpuset_format(&cpus, &text);
+	bool fewer = some < leader->nr_members && cpuset_count(&cpus) < cpuset_count(&target->cpus);
+	for (unsigned i = 0; fewer && i < leader->nr_members; i++)
+		if (!leader[i].some_cpus)
+			log_note("%s: counted on CPUs %s only, as %s of its group is", leader[i].name, buf_text(&text),
+				 leader[some].name);
+	cpuset_fini(&cpus);
+}
+
 int plan_check_cpus(const struct event_list *events, const struct target *target, struct diag *reterr)
 {
 	for (size_t e = 0; e < events->nr && !target->per_thread; e++) {
@@ -173,6 +194,9 @@ int plan_check_cpus(const struct event_list *events, const struct target *target
 		else
 			log_verbose("%s: its PMU counts on CPUs %s only", event->name, buf_text(&own));
 	}
+	for (size_t e = 0; e < events->nr && !target->per_thread; e++)
+		if (events->events[e].nr_members && events->events[e].group_some_cpus)
+			say_group_cpus(&events->events[e], target);
 	return 0;
 }
 
