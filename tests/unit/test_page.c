@@ -340,7 +340,7 @@ static char *page_of(const struct page *page)
 	return text;
 }
 
-/* More gaps than a page holds: those near each other are one, and no CPU is without its own. */
+/* More gaps than a page holds: those near each other and of one cause are one, and no CPU is without its own. */
 static void test_many_gaps(void **state)
 {
 	enum { CPUS = 8, OF_A_CPU = 1000, MOST = 2000 };
@@ -356,8 +356,12 @@ static void test_many_gaps(void **state)
 	assert_non_null(gaps);
 	for (unsigned i = 0; i < CPUS * OF_A_CPU; i++) {
 		uint64_t from_ns = SECOND + i % OF_A_CPU * 10000000ull;
-		gaps[i] = (struct ledger_entry){
-			.cpu = (int)(i / OF_A_CPU), .tid = -1, .from_ns = from_ns, .to_ns = from_ns + 1000, .count = 3};
+		gaps[i] = (struct ledger_entry){.cause = i % 2 ? LEDGER_THROTTLED : LEDGER_RING_FULL,
+						.cpu = (int)(i / OF_A_CPU),
+						.tid = -1,
+						.from_ns = from_ns,
+						.to_ns = from_ns + 1000,
+						.count = 3};
 	}
 	assert_int_equal(page_tree_add_row(&tree, &row), 0);
 	assert_int_equal(page_tree_finish(&tree, &limits), 0);

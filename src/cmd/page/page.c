@@ -421,19 +421,21 @@ static int put_cpus(struct json_writer *json, const struct page_times *times)
 	return 0;
 }
 
-/* Makes one of gaps of a CPU that follow each other and are of one cause, if it is no longer than that. */
+/* Makes one of gaps of a CPU that are of one cause and follow each other, if it is no longer than that. */
 static size_t join_gaps(struct ledger_entry *gaps, size_t nr, uint64_t within_ns)
 {
-	size_t kept = 0;
+	size_t kept = 0, latest[LEDGER_CAUSES + 1] = {0}; /* by cause: the last one, + 1; all unknown causes are one */
 
 	for (size_t i = 0; i < nr; i++) {
-		struct ledger_entry *last = kept ? &gaps[kept - 1] : NULL;
 		const struct ledger_entry *gap = &gaps[i];
-		bool alike = last && gap->cpu == last->cpu && gap->cause == last->cause;
+		size_t *at = &latest[gap->cause < LEDGER_CAUSES ? gap->cause : LEDGER_CAUSES];
+		struct ledger_entry *last = *at ? &gaps[*at - 1] : NULL;
+		bool alike = last && gap->cpu == last->cpu;
 		uint64_t from_ns = alike && last->from_ns < gap->from_ns ? last->from_ns : gap->from_ns;
 		uint64_t to_ns = alike && last->to_ns > gap->to_ns ? last->to_ns : gap->to_ns;
 		if (!alike || to_ns - from_ns > within_ns) {
 			gaps[kept++] = *gap;
+			*at = kept;
 			continue;
 		}
 		last->from_ns = from_ns;
