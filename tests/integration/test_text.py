@@ -34,6 +34,19 @@ os.execv(executed, [executed, b'-t', b'1', b'-m', b'200'])
 '''
 
 
+def test_a_column_of_names_that_is_wider_than_a_write(millrace, tmp_path):
+    """The name of an event is as long as its recorder likes, and the next lines have those of others all the same."""
+    names, data = ('a', 'b' * ((1 << 18) + 6)), tmp_path / 'perf.data'
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 << 16 | 1 | 2 | 4, bits=1 << 18)
+    described = perf_file.event_desc(*((name, attr, [i]) for i, name in enumerate(names, 1)))
+    records = b''.join(perf_file.sample(2, event, 4096, 7 << 32 | 7, 1000) for event in (1, 1, 1, 2))
+    data.write_bytes(perf_file.build([attr, attr], {12: described}, ids=[[1], [2]],
+                                     records=records + perf_file.FINISHED_ROUND))
+    lines = millrace('script', '-i', data, '-F', 'comm,tid,time,event').out.splitlines()
+    columns = [line.rsplit(':', 2)[1] for line in lines]
+    assert columns == [' ' * len(names[1]) + 'a'] * 3 + [' ' + names[1]]
+
+
 @pytest.fixture(scope='module')
 def recording(millrace, programs, tmp_path_factory):
     """recording(option, ...) -> a file of what bears such names."""

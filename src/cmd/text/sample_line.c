@@ -240,13 +240,16 @@ static int print_period(struct sample_line *line, struct diag *reterr)
 }
 
 /* What was printed behind `before` is the event's label in the next lines. */
-static void keep_label(struct event_label *label, const char *name, const struct output *out, size_t before)
+static void keep_label(struct event_label *label, const char *name, const struct line_context *of, size_t before)
 {
+	const struct output *out = of->out;
 	size_t len = strlen(name);
 
 	label->len = 0;
-	if (len >= sizeof(label->name) || out->len < before || out->len - before > sizeof(label->text))
-		return; /* out->len < before: it was flushed on the way */
+	/* The buffer may have been flushed on the way: of a wide column more may be in it than before. */
+	if (len >= sizeof(label->name) || of->name_width > sizeof(label->text) || out->len < before ||
+	    out->len - before > sizeof(label->text))
+		return;
 	memcpy(label->name, name, len + 1);
 	label->len = out->len - before;
 	memcpy(label->text, out->data + before, label->len);
@@ -266,7 +269,7 @@ static int print_event(struct sample_line *line, struct diag *reterr)
 	}
 	output_shown_padded(out, event->name, line->of->name_width);
 	output_bytes(out, ": ", 2);
-	keep_label(label, event->name, out, before);
+	keep_label(label, event->name, line->of, before);
 	return 0;
 }
 
