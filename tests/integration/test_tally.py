@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tools/tally: a test that failed and passed when it was run once more counts as passed, and is named."""
 import pathlib
+import re
 import subprocess
 
 TALLY = pathlib.Path(__file__).resolve().parent.parent.parent / 'tools' / 'tally'
@@ -43,6 +44,12 @@ def test_all_well_the_second_time(tmp_path):
     assert tally('--has-failures', file)[0] == 0
     status, lines = tally(tmp_path)
     assert status == 0 and lines[-1] == '2 passed, 0 failed' and 'test_a passed the second time' in lines[0]
+
+
+def test_a_second_run_may_take_as_long():
+    """With a sanitizer a test may need more than the 30 s that Meson gives it."""
+    commands = re.findall('meson test .*', (TALLY.parent / 'check').read_text())
+    assert len(commands) == 2 and all(' -t 10 ' in command for command in commands)
 
 
 def test_no_second_run(tmp_path):
