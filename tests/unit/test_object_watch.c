@@ -61,15 +61,20 @@ static int remove_place(void **state)
 	return system(command);
 }
 
-static struct object_watch *start(void)
+static struct object_watch *start_with(size_t max_fds)
 {
 	const struct target no_tasks = {.kind = EVENT_TARGET_TASKS};
-	const struct object_watch_params params = {.target = &no_tasks, .max_fds = 1024};
+	const struct object_watch_params params = {.target = &no_tasks, .max_fds = max_fds};
 	struct object_watch *watch = NULL;
 
 	assert_int_equal(object_watch_open(&params, &watch), 0);
 	assert_int_equal(object_watch_start(watch), 0);
 	return watch;
+}
+
+static struct object_watch *start(void)
+{
+	return start_with(1024);
 }
 
 /* Of one that has ended. */
@@ -84,7 +89,7 @@ static pid_t gone_pid(void)
 	return pid;
 }
 
-static void note_map(struct object_watch *watch, pid_t pid, const char *name, uint64_t generation)
+static void note_map_of(struct object_watch *watch, pid_t pid, const char *name, const struct file_id *id)
 {
 	struct record_mmap2 record = {
 		.header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER},
@@ -92,16 +97,24 @@ static void note_map(struct object_watch *watch, pid_t pid, const char *name, ui
 		.tid = (uint32_t)pid,
 		.addr = 0x1000,
 		.len = 0x1000,
-		.maj = file.major,
-		.min = file.minor,
-		.ino = file.inode,
-		.ino_generation = generation,
+		.maj = id->major,
+		.min = id->minor,
+		.ino = id->inode,
+		.ino_generation = id->generation,
 		.prot = PROT_EXEC,
 	};
 	AUTO_BUF struct buf records = {0};
 
 	record_put(&records, &record, sizeof(record), span_of_text(name), 0);
 	object_watch_note(watch, buf_span(&records));
+}
+
+static void note_map(struct object_watch *watch, pid_t pid, const char *name, uint64_t generation)
+{
+	const struct file_id id = {
+		.major = file.major, .minor = file.minor, .inode = file.inode, .generation = generation};
+
+	note_map_of(watch, pid, name, &id);
 }
 
 /* It is opened by another thread. */
@@ -209,6 +222,52 @@ static void maps_while_the_recording_starts_are_not_lost(void **state)
 	assert_true(found >= 0);
 }
 
+/* An empty file; its path is in `ret`. */
+static struct file_id make_file(unsigned nr, char ret[160])
+{
+	struct stat status;
+
+	snprintf(ret, 160, "%s/file%u", place, nr);
+	AUTO_FD int fd = open(ret, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &status), 0);
+	return (struct file_id){.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino};
+}
+
+/* It leaves as many to others as it has, and what they have mapped, too, is not lost because of it. */
+static void one_process_does_not_take_all_descriptors(void **state)
+{
+	enum { MAX_FDS = 128, MAX_OPEN = MAX_FDS / 4, FILES = 2 * MAX_OPEN, SHARED = FILES - 1 };
+	const pid_t greedy = gone_pid(), others[] = {getpid(), getppid()};
+	struct object_watch *watch = start_with(MAX_FDS);
+	struct file_id ids[FILES];
+	char paths[FILES][160];
+	unsigned nr = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < FILES; i++) {
+		ids[i] = make_file(i, paths[i]);
+		note_map_of(watch, greedy, paths[i], &ids[i]);
+	}
+	note_map(watch, others[0], program, ANY_GENERATION);
+	note_map(watch, greedy, program, ANY_GENERATION);
+	bool is_open = wait_for(watch, &file) >= 0;
+	for (unsigned i = 0; i < FILES; i++)
+		nr += object_watch_find(watch, &ids[i]) >= 0;
+	int shared = object_watch_find(watch, &ids[SHARED]);
+	int of_none = object_watch_find_build(watch, program, &(struct elf_id){.bytes = {1}, .len = 20});
+	note_map_of(watch, others[1], paths[SHARED], &ids[SHARED]);
+	bool is_shared_open = wait_for(watch, &ids[SHARED]) >= 0;
+	object_watch_free(watch);
+	for (unsigned i = 0; i < FILES; i++)
+		unlink(paths[i]);
+	assert_true(is_open);
+	assert_int_equal(nr, MAX_OPEN / 2);
+	assert_int_equal(shared, -1);
+	assert_int_equal(of_none, -1);
+	assert_true(is_shared_open);
+}
+
 /* A path to the program that takes a millisecond: as many links as may follow each other, each as long as it may be. */
 static void make_slow_path(char ret[160])
 {
@@ -266,6 +325,7 @@ int main(void)
 		cmocka_unit_test(maps_while_the_recording_starts_are_not_lost),
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
 		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),
+		cmocka_unit_test(one_process_does_not_take_all_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

@@ -37,8 +37,9 @@
 enum {
 	RING_PAGES = 8,
 	MAX_EVENTS = 1024,     /* one for each CPU and task */
-	MAX_OBJECTS = 1 << 16, /* known; so many are open at most: */
-	MAX_OPEN = 4096,       /* of these and all others */
+	MAX_OBJECTS = 1 << 17, /* known; so many are open at most: */
+	MAX_OPEN = 8192,       /* of these and all others; of one process half of them: has_room() */
+	MAX_COUNTED = 1 << 16, /* objects without room; then those are not known */
 	PROCESS_FDS = 2,
 	RINGS_PART_OF_FDS = 2, /* of those that we may have, at most */
 	PART_OF_FDS = 4,
@@ -66,7 +67,7 @@ struct watched_object {
 	struct watched_object *next_pending;
 	struct file_id file;
 	struct watched_map *maps, *last_map; /* not tried yet, oldest first; NULL: none, it is not pending */
-	const char *name;                    /* of the last map, in the pool */
+	const char *name;                    /* of the last map, in the pool; NULL: it never had room */
 	struct elf_id build_id;
 	unsigned nr_tries;
 	int fd;           /* -1: not opened */
@@ -105,9 +106,10 @@ struct object_watch {
 	struct pool pool;
 	struct hash_table objects;               /* by hash of the file: struct watched_object */
 	struct hash_table processes;             /* by pid: struct watched_process */
+	struct hash_table nr_open_of;            /* by pid: objects that were opened because it has mapped them */
 	struct pending_objects pending, earlier; /* earlier: mapped when the recording began */
 	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
-	size_t nr_not_opened;                    /* objects: no room */
+	size_t nr_not_opened;                    /* objects that have no room */
 	bool stopping;
 	uint64_t map_bytes;            /* read of processes that have ended */
 	struct bpf_programs *programs; /* NULL: they are not wanted */
@@ -156,6 +158,39 @@ static struct watched_object *add_object(struct object_watch *watch, const struc
 	return object;
 }
 
+/*
+ * The lock is held. One process can map more files than can be open: it gets no more descriptors than it leaves to
+ * others.
+ */
+static bool has_room(const struct object_watch *watch, pid_t pid)
+{
+	return watch->nr_open < watch->max_open &&
+	       hash_table_find_number(&watch->nr_open_of, (uint64_t)pid) < watch->max_open - watch->nr_open;
+}
+
+/* The lock is held. Not while it may still be opened because of another process. */
+static void note_no_room(struct object_watch *watch, struct watched_object *object)
+{
+	if (object->has_no_room || object->maps)
+		return;
+	object->has_no_room = true;
+	watch->nr_not_opened++;
+}
+
+/* The lock is held. Out of memory: it is not counted as one of the process. */
+static void note_opened(struct object_watch *watch, struct watched_object *object, pid_t pid)
+{
+	struct hash_slot *slot = hash_table_find(&watch->nr_open_of, (uint64_t)pid);
+
+	if (slot)
+		slot->number++;
+	else
+		(void)!hash_table_add_number(&watch->nr_open_of, (uint64_t)pid, 1);
+	watch->nr_open++;
+	watch->nr_not_opened -= object->has_no_room;
+	object->has_no_room = false;
+}
+
 /* Makes room for one behind those that are to be tried. NULL: out of memory. */
 static struct watched_map *add_map(struct object_watch *watch, struct watched_object *object,
 				   struct pending_objects *list)
@@ -180,19 +215,26 @@ static struct watched_map *add_map(struct object_watch *watch, struct watched_ob
 /*
  * The lock is held. Out of memory: then it is not watched. The first process that mapped it may have been gone before
  * it could be opened, or did not see it under its path: then the next one is tried. Of those that had it when the
- * recording began one is enough: they live.
+ * recording began two are enough: they live, and one of them may have no room.
  */
 static void note_object(struct object_watch *watch, const struct task_event *event, bool had_it)
 {
 	struct watched_object *object = event->id.file.inode ? find_object(watch, &event->id.file) : NULL;
+	const pid_t pid = (pid_t)event->pid;
+	bool room = has_room(watch, pid);
 
-	if (!object && event->id.file.inode)
+	if (!object && event->id.file.inode && (room || watch->nr_not_opened < MAX_COUNTED))
 		object = add_object(watch, &event->id.file);
-	if (!object || object->fd >= 0 || object->has_no_room || object->nr_tries == MAX_TRIES)
+	if (!object || object->fd >= 0 || object->nr_tries == MAX_TRIES)
 		return;
+	if (!room) {
+		note_no_room(watch, object);
+		return;
+	}
 	bool same_name = object->name && strcmp(object->name, event->name.ptr) == 0;
 	const char *name = same_name ? object->name : pool_text(&watch->pool, event->name.ptr, event->name.len);
-	struct watched_map *map = name && object->maps && had_it ? object->last_map : NULL;
+	bool enough = had_it && object->maps && (object->maps != object->last_map || object->maps->pid == pid);
+	struct watched_map *map = name && enough ? object->last_map : NULL;
 	if (name && !map)
 		map = add_map(watch, object, had_it ? &watch->earlier : &watch->pending);
 	if (!map)
@@ -200,7 +242,7 @@ static void note_object(struct object_watch *watch, const struct task_event *eve
 	object->name = map->name = name;
 	map->start = event->start;
 	map->end = event->start + event->len;
-	map->pid = (pid_t)event->pid;
+	map->pid = pid;
 }
 
 static bool is_run_time_code(const char *name)
@@ -417,6 +459,18 @@ static int open_map(struct object_watch *watch, const struct watched_map *map, c
 	return fd < 0 ? -1 : fd;
 }
 
+/* Takes out those of processes that have no room. The lock is held. */
+static struct watched_map *maps_with_room(const struct object_watch *watch, struct watched_map *maps)
+{
+	for (struct watched_map **at = &maps; *at;) {
+		if (has_room(watch, (*at)->pid))
+			at = &(*at)->next;
+		else
+			*at = (*at)->next;
+	}
+	return maps;
+}
+
 /*
  * Its maps that were not tried yet are the caller's then. NULL: all were. It may have been noted once more while it was
  * opened, and is open since.
@@ -428,12 +482,10 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 	struct watched_object *object = list->first;
 	if (object) {
 		list->first = object->next_pending;
-		*ret_maps = object->maps;
+		*ret_maps = object->fd < 0 ? maps_with_room(watch, object->maps) : NULL;
 		object->maps = NULL;
-		object->has_no_room = object->fd < 0 && watch->nr_open >= watch->max_open;
-		watch->nr_not_opened += object->has_no_room;
-		if (object->has_no_room || object->fd >= 0)
-			*ret_maps = NULL;
+		if (object->fd < 0 && !*ret_maps)
+			note_no_room(watch, object);
 	}
 	if (!list->first)
 		list->last = &list->first;
@@ -450,14 +502,17 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 		/* Most files that were mapped before the recording, and so have no generation, are never read. */
 		const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
 		int fd = -1;
-		for (; map && fd < 0; map = map->next)
+		pid_t pid = 0;
+		for (; map && fd < 0; map = map->next) {
+			pid = map->pid;
 			fd = open_map(watch, map, &mapped);
+		}
 		if (fd < 0)
 			continue;
 		pthread_mutex_lock(&watch->lock);
 		object->fd = fd;
 		object->is_readable = !mapped.hold;
-		watch->nr_open++;
+		note_opened(watch, object, pid);
 		pthread_mutex_unlock(&watch->lock);
 	}
 }
@@ -749,6 +804,7 @@ void object_watch_free(struct object_watch *watch)
 	notifier_close(&watch->wake);
 	hash_table_fini(&watch->objects);
 	hash_table_fini(&watch->processes);
+	hash_table_fini(&watch->nr_open_of);
 	pool_fini(&watch->pool);
 	free(watch->rings);
 	free(watch->polls);
@@ -785,11 +841,9 @@ int object_watch_find(struct object_watch *watch, const struct file_id *file)
 	return fd;
 }
 
-/* The lock is held. */
+/* Of one that is open. The lock is held. */
 static bool is_build(struct watched_object *object, const struct elf_id *build_id)
 {
-	if (object->fd < 0)
-		return false;
 	if (!object->was_read) {
 		int fd = readable_fd(object);
 		int len = fd < 0 ? fd : elf_note_of_fd(fd, object->build_id.bytes);
@@ -810,7 +864,8 @@ int object_watch_find_build(struct object_watch *watch, const char *path, const 
 	for (int others = 0; others < 2; others++)
 		for (size_t i = 0; i < watch->objects.nr_slots && fd < 0; i++) {
 			struct watched_object *object = watch->objects.slots[i].item;
-			if (object && (strcmp(object->name, path) != 0) == others && is_build(object, build_id))
+			if (object && object->fd >= 0 && (strcmp(object->name, path) != 0) == others &&
+			    is_build(object, build_id))
 				fd = object->fd;
 		}
 	pthread_mutex_unlock(&watch->lock);
