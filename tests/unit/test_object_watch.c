@@ -24,6 +24,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/cpuset.h"
+#include "base/fd.h"
 #include "perfdata/object_id.h"
 #include "perfdata/record.h"
 #include "record/build_ids/object_watch.h"
@@ -89,9 +90,9 @@ static pid_t gone_pid(void)
 	return pid;
 }
 
-static void note_map_of(struct object_watch *watch, pid_t pid, const char *name, const struct file_id *id)
+static void put_map(pid_t pid, const char *name, const struct file_id *id, struct buf *out)
 {
-	struct record_mmap2 record = {
+	const struct record_mmap2 record = {
 		.header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER},
 		.pid = (uint32_t)pid,
 		.tid = (uint32_t)pid,
@@ -103,9 +104,15 @@ static void note_map_of(struct object_watch *watch, pid_t pid, const char *name,
 		.ino_generation = id->generation,
 		.prot = PROT_EXEC,
 	};
+
+	record_put(out, &record, sizeof(record), span_of_text(name), 0);
+}
+
+static void note_map_of(struct object_watch *watch, pid_t pid, const char *name, const struct file_id *id)
+{
 	AUTO_BUF struct buf records = {0};
 
-	record_put(&records, &record, sizeof(record), span_of_text(name), 0);
+	put_map(pid, name, id, &records);
 	object_watch_note(watch, buf_span(&records));
 }
 
@@ -268,6 +275,52 @@ static void one_process_does_not_take_all_descriptors(void **state)
 	assert_true(is_shared_open);
 }
 
+/* That this process has read(2). false: the kernel does not count them. */
+static bool bytes_read(unsigned long long *ret)
+{
+	AUTO_BUF struct buf text = {0};
+
+	return fd_slurp("/proc/self/io", 4096, &text) == 0 && sscanf(buf_text(&text), "rchar: %llu", ret) == 1;
+}
+
+/* Not found by their range, as where a process has changed it since; without privileges they cannot be opened. */
+static void maps_are_read_once_for_all_deleted_files_of_a_process(void **state)
+{
+	enum { FILES = 400, MOST_BYTES = 4 << 20 };
+	struct file_id ids[FILES];
+	void *maps[FILES];
+	char path[160];
+	unsigned long long before, after;
+	AUTO_BUF struct buf records = {0};
+
+	(void)state;
+	if (!bytes_read(&before))
+		skip();
+	for (unsigned i = 0; i < FILES; i++) {
+		ids[i] = make_file(i, path);
+		AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+		maps[i] = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+		assert_true(maps[i] != MAP_FAILED);
+		assert_int_equal(unlink(path), 0);
+		put_map(getpid(), path, &ids[i], &records);
+	}
+	put_map(getpid(), program, &file, &records);
+	struct object_watch *watch = start_with(16 * FILES);
+	assert_true(bytes_read(&before));
+	object_watch_note(watch, buf_span(&records)); /* all of them at once */
+	bool is_last_open = wait_for(watch, &file) >= 0;
+	unsigned nr_open = 0;
+	for (unsigned i = 0; i < FILES; i++)
+		nr_open += object_watch_find(watch, &ids[i]) >= 0;
+	object_watch_free(watch);
+	assert_true(bytes_read(&after));
+	for (unsigned i = 0; i < FILES; i++)
+		munmap(maps[i], 4096);
+	assert_true(is_last_open);
+	assert_true(after - before < MOST_BYTES);
+	assert_true(nr_open == 0 || nr_open == FILES);
+}
+
 /* A path to the program that takes a millisecond: as many links as may follow each other, each as long as it may be. */
 static void make_slow_path(char ret[160])
 {
@@ -326,6 +379,7 @@ int main(void)
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
 		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),
 		cmocka_unit_test(one_process_does_not_take_all_descriptors),
+		cmocka_unit_test(maps_are_read_once_for_all_deleted_files_of_a_process),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

@@ -96,7 +96,7 @@ static int read_files(struct mapping_processes *list, int32_t pid)
 	return err;
 }
 
-static int open_mapping(struct mapping_processes *list, int32_t pid, const struct object_mapping *mapped)
+int mapping_processes_open_map(struct mapping_processes *list, pid_t pid, const struct object_mapping *mapped)
 {
 	const struct process_file wanted = {mapped->file.inode, mapped->file.major, mapped->file.minor, 0, 0};
 	int err = list->pid == pid ? 0 : read_files(list, pid);
@@ -119,7 +119,7 @@ int mapping_processes_open(struct mapping_processes *list, const struct map_hist
 		const int32_t pid = history->processes[list->entries[at - 1].process].pid;
 		int fd = object_file_open_below_root(pid, history->objects[object].name, mapped);
 		if (fd < 0 && mapped && mapped->file.inode)
-			fd = open_mapping(list, pid, mapped);
+			fd = mapping_processes_open_map(list, pid, mapped);
 		if (fd >= 0)
 			return fd;
 		list->nr_failed++;

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "sysinfo/object_file.h"
 #include "tasks/map_history.h"
@@ -51,3 +52,9 @@ void mapping_processes_fini(struct mapping_processes *list);
  */
 int mapping_processes_open(struct mapping_processes *list, const struct map_history *history, size_t object,
 			   const struct object_mapping *mapped);
+
+/*
+ * A file that a living process has mapped, whatever its path: `mapped` has its inode. The maps of a process are read
+ * when another one was asked for before. A descriptor, or -errno.
+ */
+int mapping_processes_open_map(struct mapping_processes *list, pid_t pid, const struct object_mapping *mapped);

@@ -27,6 +27,7 @@
 #include "base/pool.h"
 #include "perfdata/perf_maps.h"
 #include "perfdata/record.h"
+#include "record/build_ids/mapping_processes.h"
 #include "record/features/bpf_programs.h"
 #include "record/setup/target.h"
 #include "stream/ring.h"
@@ -52,7 +53,8 @@ enum {
 	MOST_REST_NS = 25000000, /* a ring has room for 200 mappings */
 	HUNG_UP_MS = 100,
 	EARLIER_AFTER_MS = 20, /* what was mapped before is opened; a shorter recording looks for it at the end alone */
-	STOP_TIMEOUT_S = 2,    /* a file system may not answer */
+	STOP_TIMEOUT_S = 2,    /* objects may be many; and then a file system may not answer: */
+	JOIN_TIMEOUT_S = 3,
 };
 
 /* Where a process mapped an object: it may be the only one that sees the file, and for a moment. */
@@ -109,10 +111,10 @@ struct object_watch {
 	struct hash_table nr_open_of;            /* by pid: objects that were opened because it has mapped them */
 	struct pending_objects pending, earlier; /* earlier: mapped when the recording began */
 	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
-	size_t nr_not_opened;                    /* objects that have no room */
-	bool stopping;
-	uint64_t map_bytes;            /* read of processes that have ended */
-	struct bpf_programs *programs; /* NULL: they are not wanted */
+	size_t nr_not_opened, nr_too_late;       /* objects: they have no room; there was no time at the end */
+	uint64_t stop_by_ns;                     /* of CLOCK_MONOTONIC; 0: it does not end yet */
+	uint64_t map_bytes;                      /* read of processes that have ended */
+	struct bpf_programs *programs;           /* NULL: they are not wanted */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
 	size_t nr_roots;
@@ -443,8 +445,9 @@ static void note_root(struct object_watch *watch, pid_t pid)
 		watch->roots[watch->nr_roots++] = (struct watched_root){its, take_fd(&fd)};
 }
 
-/* -1: it cannot be opened any more. */
-static int open_map(struct object_watch *watch, const struct watched_map *map, const struct object_mapping *mapped)
+/* `processes`: for all maps of these moments. -1: it cannot be opened any more. */
+static int open_map(struct object_watch *watch, const struct watched_map *map, const struct object_mapping *mapped,
+		    struct mapping_processes *processes)
 {
 	int fd = object_file_open(map->name, mapped);
 
@@ -453,7 +456,9 @@ static int open_map(struct object_watch *watch, const struct watched_map *map, c
 	note_root(watch, map->pid);
 	fd = object_file_open_map(map->pid, map->start, map->end, mapped);
 	if (fd < 0)
-		fd = object_file_open_of_process(map->pid, map->name, mapped);
+		fd = object_file_open_below_root(map->pid, map->name, mapped);
+	if (fd < 0)
+		fd = mapping_processes_open_map(processes, map->pid, mapped);
 	for (size_t i = 0; fd < 0 && i < watch->nr_roots; i++)
 		fd = object_file_open_in(watch->roots[i].fd, map->name, mapped);
 	return fd < 0 ? -1 : fd;
@@ -471,6 +476,20 @@ static struct watched_map *maps_with_room(const struct object_watch *watch, stru
 	return maps;
 }
 
+/* The lock is held. */
+static bool is_too_late(const struct object_watch *watch)
+{
+	return watch->stop_by_ns && clock_ns(CLOCK_MONOTONIC) >= watch->stop_by_ns;
+}
+
+/* The lock is held. */
+static void give_up(struct object_watch *watch, struct pending_objects *list)
+{
+	for (const struct watched_object *object = list->first; object; object = object->next_pending)
+		watch->nr_too_late += object->fd < 0;
+	list->first = NULL;
+}
+
 /*
  * Its maps that were not tried yet are the caller's then. NULL: all were. It may have been noted once more while it was
  * opened, and is open since.
@@ -479,6 +498,8 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 					   struct watched_map **ret_maps)
 {
 	pthread_mutex_lock(&watch->lock);
+	if (is_too_late(watch))
+		give_up(watch, list);
 	struct watched_object *object = list->first;
 	if (object) {
 		list->first = object->next_pending;
@@ -495,6 +516,7 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 
 static void open_pending(struct object_watch *watch, struct pending_objects *list)
 {
+	struct mapping_processes processes = {0};
 	struct watched_object *object;
 	struct watched_map *map;
 
@@ -505,7 +527,7 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 		pid_t pid = 0;
 		for (; map && fd < 0; map = map->next) {
 			pid = map->pid;
-			fd = open_map(watch, map, &mapped);
+			fd = open_map(watch, map, &mapped, &processes);
 		}
 		if (fd < 0)
 			continue;
@@ -515,6 +537,7 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 		note_opened(watch, object, pid);
 		pthread_mutex_unlock(&watch->lock);
 	}
+	mapping_processes_fini(&processes);
 }
 
 static int open_perf_map(const struct watched_process *process)
@@ -590,7 +613,7 @@ static void look(struct object_watch *watch)
 static bool is_stopping(struct object_watch *watch)
 {
 	pthread_mutex_lock(&watch->lock);
-	bool stopping = watch->stopping;
+	bool stopping = watch->stop_by_ns != 0;
 	pthread_mutex_unlock(&watch->lock);
 	return stopping;
 }
@@ -758,14 +781,17 @@ void object_watch_stop(struct object_watch *watch)
 		return;
 	watch->running = false;
 	pthread_mutex_lock(&watch->lock);
-	watch->stopping = true;
+	watch->stop_by_ns = clock_ns(CLOCK_MONOTONIC) + STOP_TIMEOUT_S * UINT64_C(1000000000);
 	pthread_mutex_unlock(&watch->lock);
 	notifier_notify(&watch->wake);
 	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += STOP_TIMEOUT_S;
+	limit.tv_sec += JOIN_TIMEOUT_S;
 	watch->abandoned = pthread_timedjoin_np(watch->thread, NULL, &limit) != 0;
 	if (watch->abandoned)
 		log_note("a file system does not answer: objects whose files were not opened yet are not kept");
+	else if (watch->nr_too_late)
+		log_note("%zu objects could not be opened within %d s at the end: those that are gone are not kept",
+			 watch->nr_too_late, STOP_TIMEOUT_S);
 	if (watch->nr_not_opened)
 		log_note("%zu objects more than the limit of open files (ulimit -n) allows are not kept",
 			 watch->nr_not_opened);
