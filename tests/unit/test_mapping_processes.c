@@ -154,6 +154,11 @@ static void test_bytes_of_maps(void **state)
 	assert_int_equal(list.maps_bytes, MAPPING_MAPS_MAX_BYTES);
 	assert_int_equal(list.nr_failed, 1);
 	mapping_processes_fini(&list);
+	/* What is left is not read again for each object. */
+	list.maps_bytes = MAPPING_MAPS_MAX_BYTES - 1;
+	assert_int_equal(mapping_processes_open(&list, &files->history, 0, &files->mapped[0]), -ENOENT);
+	assert_int_equal(list.maps_bytes, MAPPING_MAPS_MAX_BYTES);
+	mapping_processes_fini(&list);
 }
 
 int main(void)

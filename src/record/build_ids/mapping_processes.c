@@ -81,7 +81,7 @@ static int read_files(struct mapping_processes *list, int32_t pid)
 	int err = list->maps_bytes < MAPPING_MAPS_MAX_BYTES
 			  ? fd_slurp(path, MAPPING_MAPS_MAX_BYTES - list->maps_bytes, &maps)
 			  : -ENOENT;
-	list->maps_bytes += maps.len;
+	list->maps_bytes = err == -EFBIG ? MAPPING_MAPS_MAX_BYTES : list->maps_bytes + maps.len;
 	for (struct span rest = buf_span(&maps); !err && proc_maps_next(&rest, &map);) {
 		if (!map.ino)
 			continue;
