@@ -452,20 +452,26 @@ static size_t count_records(const struct buf *records, uint32_t type, pid_t pid)
 	return nr;
 }
 
-static void waits_until_it_is_a_zombie(pid_t pid)
+static void wait_until_it_is_a_zombie(pid_t pid)
 {
+	enum { MOST_MS = 30000 };
 	char path[64], text[256], *state = NULL;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	do {
+	for (unsigned i = 0; i < MOST_MS; i++) {
 		FILE *file = fopen(path, "re");
 		assert_non_null(file);
 		text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
 		fclose(file);
 		state = strrchr(text, ')');
 		assert_non_null(state);
+		if (state[2] == 'Z')
+			return;
 		usleep(1000);
-	} while (state[2] != 'Z');
+	}
+	kill(pid, SIGKILL);
+	fail_msg("the first thread of process %d has not ended after %d s: its state is %c", pid, MOST_MS / 1000,
+		 state[2]);
 }
 
 /* /proc/PID/maps is empty then, though other threads run. */
@@ -492,7 +498,7 @@ static void a_process_whose_first_thread_ended_has_maps(void **state)
 		syscall(SYS_exit, 0); /* of this thread */
 	}
 	assert_int_equal(read(ends[0], &tid, sizeof(tid)), sizeof(tid));
-	waits_until_it_is_a_zombie(pid);
+	wait_until_it_is_a_zombie(pid);
 	assert_int_equal(synth_process(&params, pid, &process), 0);
 	assert_int_equal(synth_threads(&params, &tid, 1, &thread), 0);
 	assert_int_equal(synth_threads(&params, (pid_t[]){pid, tid}, 2, &all), 0);
