@@ -57,6 +57,8 @@ enum {
 	JOIN_TIMEOUT_S = 3,
 };
 
+#define UNKNOWN_UID ((uid_t)-1)
+
 /* Where a process mapped an object: it may be the only one that sees the file, and for a moment. */
 struct watched_map {
 	struct watched_map *next;
@@ -540,6 +542,17 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 	mapping_processes_fini(&processes);
 }
 
+/*
+ * A file of root, or of ours, must be one that the user of the process can read as well: a user can give the name to
+ * any file in a directory of that user.
+ */
+static bool may_be_map_of(const struct stat *status, const struct watched_process *process)
+{
+	bool trusted = !status->st_uid || status->st_uid == geteuid();
+
+	return status->st_uid == process->uid || (trusted && (status->st_mode & S_IROTH));
+}
+
 static int open_perf_map(const struct watched_process *process)
 {
 	struct stat status;
@@ -553,7 +566,7 @@ static int open_perf_map(const struct watched_process *process)
 		return fd;
 	if (fstat(fd, &status))
 		return -errno;
-	return status.st_uid && status.st_uid != geteuid() && status.st_uid != process->uid ? -EPERM : take_fd(&fd);
+	return may_be_map_of(&status, process) ? take_fd(&fd) : -EPERM;
 }
 
 /* Its number, and the name of its map, may be another's from now on. */
@@ -932,7 +945,8 @@ int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf
 	if (!watch || !look_up_process(watch, pid, &known, ret)) {
 		/* Not seen while it lived: then it may only have been one of ours. */
 		AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		const struct watched_process ours = {.inner_pid = pid, .uid = geteuid(), .tmp_fd = tmp};
+		const uid_t uid = geteuid() ? geteuid() : UNKNOWN_UID;
+		const struct watched_process ours = {.inner_pid = pid, .uid = uid, .tmp_fd = tmp};
 		return read_map(&ours, ret);
 	}
 	int err = known.map_err;
