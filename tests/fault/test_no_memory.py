@@ -7,6 +7,7 @@ ALLOCATIONS   how many moments of each are tried (default 16)
 """
 import os
 import re
+import struct
 
 import pytest
 
@@ -63,3 +64,22 @@ def test_says_so(run, program, recording, tmp_path, command):
             # What writes a recording adds when, by which command and on which machine it did.
             assert done.status or said or words[0] == 'record' or output_of(done) == wanted, (first, count, done)
             assert said or done.status == 0 and words[0] != 'record', (first, count, done)
+
+
+def test_recover_cuts_off_nothing_else(run, program, recording, tmp_path):
+    """In its place: all whole records stay, wherever the memory ends."""
+    cut, path = recording.with_name('cut').read_bytes(), tmp_path / 'perf.data'
+
+    def recover(first, count):
+        path.write_bytes(cut)
+        env = {'LD_PRELOAD': str(FAIL_ALLOCATION), 'FAIL_ALLOCATION': f'{first},{count}'}
+        done = run([program, 'recover', path], status=None, env=env)
+        return done.err, path.read_bytes()
+
+    said, whole = recover(0, 0)
+    start, size = struct.unpack_from('<2Q', whole, 40)
+    total = int(re.search(r'^allocations: (\d+)$', said, re.M)[1])
+    assert total > 20 and size > 1000
+    for first in range(min(total, 20 * NR)):
+        said, found = recover(first, 1)
+        assert found[start:start + size] == whole[start:start + size], (first, said)

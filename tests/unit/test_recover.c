@@ -35,8 +35,9 @@ static char room[] = "/tmp/recover-XXXXXX";
 static char path[64], other[64];
 
 static bool cuts_are_refused, events_are_hidden, tracefs_is_missing;
-static unsigned cut_at_look; /* a file is cut before it is looked at so many times more; 0: it is not */
-static off_t cut_bytes;      /* so many go then */
+static unsigned cut_at_look;  /* a file is cut before it is looked at so many times more; 0: it is not */
+static off_t cut_bytes;       /* so many go then */
+static off_t unreadable_from; /* 0: nothing is */
 
 /* Instead of libc's. */
 DIR *opendir(const char *name)
@@ -58,6 +59,15 @@ int fstat(int fd, struct stat *ret)
 		return (int)syscall(SYS_ftruncate, fd, ret->st_size);
 	}
 	return 0;
+}
+
+ssize_t pread(int fd, void *to, size_t len, off_t at)
+{
+	if (unreadable_from && at + (off_t)len > unreadable_from) {
+		errno = EIO;
+		return -1;
+	}
+	return syscall(SYS_pread64, fd, to, len, at);
 }
 
 int statfs(const char *name, struct statfs *ret)
@@ -305,6 +315,42 @@ static void test_what_cannot_be_recovered_says_why(void **state)
 	assert_int_equal(symlink(path, other), 0);
 	expect(other, -ELOOP, "link");
 	assert_int_equal(unlink(other), 0);
+}
+
+static void expect_unreadable(const struct buf *file)
+{
+	AUTO_BUF struct buf found = {0};
+
+	store(path, file->data, file->len);
+	expect(path, -EIO, "cannot be read to its end, and is left as it is");
+	assert_int_equal(fd_slurp(path, 1 << 20, &found), 0);
+	assert_int_equal(found.len, file->len);
+	assert_memory_equal(found.data, file->data, file->len);
+}
+
+/* A bad disk, or one that does not answer for a moment, costs no record: of a file with an end or without. */
+static void test_what_cannot_be_read_is_not_cut_off(void **state)
+{
+	AUTO_BUF struct buf file = {0}, whole = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	build(&file, ends);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(fd_slurp(path, 1 << 20, &whole), 0);
+	size_t start = file.len - ends[NR_SAMPLES];
+	unreadable_from = (off_t)(start + ends[NR_SAMPLES / 2]);
+	expect_unreadable(&file);
+	expect_unreadable(&whole);
+	unreadable_from = (off_t)file.len; /* of the features */
+	expect_unreadable(&whole);
+	unreadable_from = 0;
+	store(path, whole.data, whole.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_true(result.was_whole);
 }
 
 /* A list of events that breaks off is not read beyond its end, and an event of no known size is none. */
@@ -829,6 +875,7 @@ int main(void)
 		cmocka_unit_test(test_what_the_header_knows_is_not_the_end),
 		cmocka_unit_test(test_a_finished_file_is_cut),
 		cmocka_unit_test(test_what_cannot_be_recovered_says_why),
+		cmocka_unit_test(test_what_cannot_be_read_is_not_cut_off),
 		cmocka_unit_test(test_events_that_break_off),
 		cmocka_unit_test(test_parts_of_a_directory),
 		cmocka_unit_test(test_a_directory_that_is_none),

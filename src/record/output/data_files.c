@@ -273,7 +273,9 @@ static int close_file(struct data_file *file, struct diag *reterr)
 	file->unwritten_bytes = had > kept ? had - kept : 0;
 	if (!err)
 		return 0;
-	file->stored = whole_records(file->fd, 0, file->stored);
+	int64_t whole = whole_records(file->fd, 0, file->stored);
+	if (whole >= 0) /* or all stay */
+		file->stored = (uint64_t)whole;
 	if (ftruncate(file->fd, (off_t)file->stored) && errno != EINVAL)
 		return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", file->path, strerror(errno));
 	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->path, (unsigned long long)failed_at,

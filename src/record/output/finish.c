@@ -162,14 +162,17 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 	return err;
 }
 
-/* Where the last whole record ends that leaves `bytes` behind it free. */
-static uint64_t record_end_before(const struct finish_params *params, uint64_t data_bytes, uint64_t bytes)
+/* Where the last whole record ends that leaves `bytes` behind it free. -errno: it cannot be found. */
+static int64_t record_end_before(const struct finish_params *params, uint64_t data_bytes, uint64_t bytes)
 {
 	uint64_t start = params->header.data.offset;
-	uint64_t end = start + whole_records(params->fd, start, data_bytes > bytes ? data_bytes - bytes : 0);
+	int64_t whole = whole_records(params->fd, start, data_bytes > bytes ? data_bytes - bytes : 0);
 
+	if (whole < 0)
+		return whole;
+	uint64_t end = start + (uint64_t)whole;
 	/* The part of an extent would be no use. */
-	return (params->extents ? extent_list_start(params->extents, 0, end) : end) - start;
+	return (int64_t)((params->extents ? extent_list_start(params->extents, 0, end) : end) - start);
 }
 
 static int write_features(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
@@ -242,10 +245,10 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 
 	for (int err = first_err; takes_no_more(err);) {
 		uint64_t less = data_bytes / PART > need ? data_bytes / PART : need;
-		uint64_t shorter = record_end_before(params, data_bytes, less);
-		if (!shorter || ftruncate(params->fd, (off_t)(header.data.offset + shorter)))
+		int64_t shorter = record_end_before(params, data_bytes, less);
+		if (shorter <= 0 || ftruncate(params->fd, (off_t)header.data.offset + shorter))
 			break;
-		data_bytes = shorter;
+		data_bytes = (uint64_t)shorter;
 		err = write_features(params, set, data_bytes, &header);
 	}
 	if (data_bytes != result->data_bytes) {
@@ -281,8 +284,11 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 	int cut_err = 0;
 
 	/* A write that failed half-way may have cut a record. A device has no length. */
-	if (params->torn)
-		result.data_bytes = record_end_before(params, params->data_bytes, 0);
+	if (params->torn) {
+		int64_t whole = record_end_before(params, params->data_bytes, 0);
+		if (whole >= 0) /* or all stay */
+			result.data_bytes = (uint64_t)whole;
+	}
 	if (ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) && errno != EINVAL)
 		cut_err = -errno; /* rubbish behind the end harms no reader: go on */
 	put_only_record(params, &result);

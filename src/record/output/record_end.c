@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/output/record_end.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct walk {
 	uint64_t at, last;      /* relative to offset: of this record and of the one before */
 	uint8_t *piece;
 	uint64_t piece_at, piece_bytes;
+	int err;           /* of reading; an early end is none */
 	struct buf frame;  /* of the COMPRESSED records that came last, when they are such a frame */
 	uint64_t frame_at; /* where it began */
 };
@@ -33,8 +35,10 @@ static const uint8_t *bytes_at(struct walk *walk, uint64_t at, size_t len)
 	if (at < walk->piece_at || at + len > walk->piece_at + walk->piece_bytes) {
 		walk->piece_at = at;
 		walk->piece_bytes = walk->bytes - at < PIECE ? walk->bytes - at : PIECE;
-		if (fd_pread(walk->fd, walk->piece, walk->piece_bytes, walk->offset + at)) {
+		int err = fd_pread(walk->fd, walk->piece, walk->piece_bytes, walk->offset + at);
+		if (err) {
 			walk->piece_bytes = 0;
+			walk->err = err == -ENODATA ? 0 : err;
 			return NULL;
 		}
 	}
@@ -131,11 +135,12 @@ struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes)
 	end.bytes = piece && may_be_torn(&walk) ? walk.last : walk.at;
 	if (walk.frame.len && (end.bytes != walk.at || !frame_is_whole(buf_span(&walk.frame))))
 		end.bytes = walk.frame_at;
+	end.err = !piece || walk.frame.failed ? -ENOMEM : walk.err;
 	buf_fini(&walk.frame);
 	return end;
 }
 
-uint64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
+int64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
 {
 	AUTO_FREE uint8_t *piece = malloc(PIECE);
 	struct walk walk = {.fd = fd, .offset = offset, .bytes = bytes, .piece = piece};
@@ -148,5 +153,5 @@ uint64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
 			break;
 		walk.at += header.size;
 	}
-	return walk.at;
+	return !piece ? -ENOMEM : walk.err ? walk.err : (int64_t)walk.at;
 }

@@ -224,9 +224,24 @@ static bool in_file(const struct recovery *rec, const struct file_section *secti
 	return section->offset <= rec->file_bytes && section->size <= rec->file_bytes - section->offset;
 }
 
-/* Is the end there that the header tells of? */
-static bool is_whole(const struct recovery *rec)
+static int read_error(const struct recovery *rec, int err, struct diag *reterr)
 {
+	return diag_set(reterr, err, "%s: cannot be read to its end, and is left as it is: %s", rec->params->path,
+			strerror(-err));
+}
+
+/* What cannot be read is not cut off: it may be whole. 0 or -errno. */
+static int find_end(const struct recovery *rec, const struct collect_region *of, struct record_end *ret,
+		    struct diag *reterr)
+{
+	*ret = record_end_find(of->fd, of->offset, of->bytes);
+	return ret->err ? read_error(rec, ret->err, reterr) : 0;
+}
+
+/* Is the end there that the header tells of? 1, 0 or -errno. */
+static int is_whole(const struct recovery *rec, struct diag *reterr)
+{
+	struct record_end found;
 	struct file_section table[FEATURE_BITS];
 	const struct file_header *header = &rec->header;
 	uint64_t end = header->data.offset + header->data.size;
@@ -235,18 +250,25 @@ static bool is_whole(const struct recovery *rec)
 	for (size_t i = 0; i < LAYOUT_FEATURE_WORDS; i++)
 		nr += (size_t)__builtin_popcountll(header->features[i]);
 	/* A file without records may be whole, too: no record looks like a table of sections. */
-	if (!nr || !in_file(rec, &header->data) || fd_pread(rec->fd, table, nr * sizeof(*table), end))
-		return false;
+	if (!nr || !in_file(rec, &header->data))
+		return 0;
+	int err = fd_pread(rec->fd, table, nr * sizeof(*table), end);
+	if (err)
+		return err == -ENODATA ? 0 : read_error(rec, err, reterr);
 	for (size_t i = 0; i < nr; i++)
 		if (!in_file(rec, &table[i]) || table[i].offset < end)
-			return false;
+			return 0;
 	/* A directory is finished ahead, but for what only the data tell: write_provisional_header(). */
 	if (rec->nr_parts && !(header->features[0] >> FEATURE_SAMPLE_TIME & 1))
-		return false;
-	for (size_t i = 0; i < rec->nr_parts; i++)
-		if (record_end_find(rec->parts[i].fd, 0, rec->parts[i].bytes).bytes != rec->parts[i].bytes)
-			return false;
-	return record_end_find(rec->fd, header->data.offset, header->data.size).bytes == header->data.size;
+		return 0;
+	for (size_t i = 0; i < rec->nr_parts; i++) {
+		err = find_end(rec, &rec->parts[i], &found, reterr);
+		if (err || found.bytes != rec->parts[i].bytes)
+			return err;
+	}
+	const struct collect_region main = {.fd = rec->fd, .offset = header->data.offset, .bytes = header->data.size};
+	err = find_end(rec, &main, &found, reterr);
+	return err ? err : found.bytes == header->data.size;
 }
 
 static int name_tracepoint(const struct tracepoint *tracepoint, void *data)
@@ -300,7 +322,10 @@ static int cut_parts(struct recovery *rec, struct diag *reterr)
 {
 	for (size_t i = 0; i < rec->nr_parts; i++) {
 		struct collect_region *part = &rec->parts[i];
-		struct record_end end = record_end_find(part->fd, 0, part->bytes);
+		struct record_end end;
+		int err = find_end(rec, part, &end, reterr);
+		if (err)
+			return err;
 		rec->compressed |= end.compressed;
 		rec->framed |= end.framed;
 		rec->result.dropped_bytes += part->bytes - end.bytes;
@@ -327,7 +352,11 @@ static uint64_t data_room(const struct recovery *rec)
 static int make_whole(struct recovery *rec, struct diag *reterr)
 {
 	uint64_t room = data_room(rec);
-	struct record_end end = record_end_find(rec->fd, rec->header.data.offset, room);
+	const struct collect_region main = {.fd = rec->fd, .offset = rec->header.data.offset, .bytes = room};
+	struct record_end end;
+	int err = find_end(rec, &main, &end, reterr);
+	if (err)
+		return err;
 	struct finish_result finished;
 	struct feature_compressed how = {.type = FEATURE_COMPRESSED_ZSTD, .level = 1, .ratio = 1};
 	struct features_params features = {
@@ -350,7 +379,7 @@ static int make_whole(struct recovery *rec, struct diag *reterr)
 		.nr_parts = rec->nr_parts,
 	};
 
-	int err = cut_parts(rec, reterr);
+	err = cut_parts(rec, reterr);
 	if (err)
 		return err;
 	rec->framed |= end.framed;
@@ -497,12 +526,14 @@ int recover_recording(const struct recover_params *params, struct recover_result
 		err = read_header(&rec, reterr);
 	if (!err)
 		err = read_events(&rec, reterr);
-	if (!err && is_whole(&rec)) {
+	int whole = err ? err : is_whole(&rec, reterr);
+	if (whole > 0) {
 		rec.result.was_whole = true;
 		err = params->index ? rebuild_index(&rec, reterr) : 0;
 		*ret = rec.result;
 		return err;
 	}
+	err = whole;
 	if (!err)
 		err = name_tracepoints(&rec, reterr);
 	if (!err)
