@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -536,6 +538,40 @@ static void test_the_size_of_an_event_is_mended(void **state)
 	assert_int_equal(header_of(path).attr_size, right);
 }
 
+/* Of the features nothing is lost then, which only the recorder knew. */
+static void test_no_room_for_an_index(void **state)
+{
+	static char *argv[] = {(char *)"millrace", NULL};
+	const struct recover_params params = {.path = path, .argc = 1, .argv = argv}; /* this leaves the index out */
+	AUTO_BUF struct buf file = {0}, before = {0}, after = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result = {0};
+	struct diag diag = {""};
+	struct rlimit limit;
+
+	(void)state;
+	build(&file, ends);
+	store(path, file.data, file.len);
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	assert_int_equal(fd_slurp(path, 1 << 20, &before), 0);
+	AUTO_FD int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fallocate(fd, 0, 0, 1) && errno == EOPNOTSUPP)
+		skip();
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	const struct rlimit no_more = {.rlim_cur = before.len, .rlim_max = limit.rlim_max};
+	void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &no_more), 0);
+	int err = recover_with(true, path, &result, &diag);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	signal(SIGXFSZ, handler);
+	assert_int_equal(err, -EFBIG);
+	assert_int_equal(fd_slurp(path, 1 << 20, &after), 0);
+	assert_int_equal(after.len, before.len);
+	assert_memory_equal(after.data, before.data, before.len);
+	assert_int_equal(recover_with(true, path, &result, &diag), 0);
+	assert_int_equal(result.nr_extents, 1);
+}
+
 /* The index is added to a recording that is whole; what else there was stays, byte by byte. */
 static void test_an_index_is_made_anew(void **state)
 {
@@ -883,6 +919,7 @@ int main(void)
 		cmocka_unit_test(test_a_file_that_cannot_be_written),
 		cmocka_unit_test(test_the_size_of_an_event_is_mended),
 		cmocka_unit_test(test_an_index_is_made_anew),
+		cmocka_unit_test(test_no_room_for_an_index),
 		cmocka_unit_test(test_an_index_behind_a_gap),
 		cmocka_unit_test(test_whose_files),
 		cmocka_unit_test(test_an_index_of_a_directory),

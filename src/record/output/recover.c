@@ -476,17 +476,33 @@ static int read_features(const struct recovery *rec, struct feature_set *set)
 	return got < 0 ? got : 0;
 }
 
+/* So that nothing was changed where there is no room. A file system that has no such call tells it later. */
+static int take_room(int fd, uint64_t at, size_t len)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (fallocate(fd, 0, (off_t)at, (off_t)len) == 0 || errno == EOPNOTSUPP || errno == ENOSYS)
+		return 0;
+	int err = -errno;
+	(void)!ftruncate(fd, st.st_size); /* of a part there may be room */
+	return err;
+}
+
 /* In between the header has no feature: if this is killed, the file can be recovered. */
 static int write_features(const struct recovery *rec, const struct feature_set *set)
 {
 	uint64_t at = rec->header.data.offset + rec->header.data.size;
-	struct file_header header = rec->header;
+	struct file_header header = rec->header, none = rec->header;
 	AUTO_BUF struct buf out = {0};
 
-	memset(header.features, 0, sizeof(header.features));
-	int err = fd_pwrite(rec->fd, &header, sizeof(header), 0);
+	memset(none.features, 0, sizeof(none.features));
+	int err = feature_set_encode(set, at, &out, header.features);
 	if (!err)
-		err = feature_set_encode(set, at, &out, header.features);
+		err = take_room(rec->fd, at, out.len);
+	if (!err)
+		err = fd_pwrite(rec->fd, &none, sizeof(none), 0);
 	if (!err)
 		err = fd_pwrite(rec->fd, out.data, out.len, at);
 	if (!err && ftruncate(rec->fd, (off_t)(at + out.len)))
