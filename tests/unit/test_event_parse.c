@@ -215,6 +215,12 @@ static const struct row rows[] = {
 	{"cpu/mem-loads,period=10/P", 4, 0x1cd, " precise_ip=3 sample_period=10 config1=3 period P", NULL},
 	{"msr/tsc/", 9, 0, GUEST, NULL},
 	{"tsc", 9, 0, GUEST, NULL},
+	/* as with perf the case of letters makes no difference, but for a name that is there in both */
+	{"msr/TSC/", 9, 0, GUEST, NULL},
+	{"Mem-Loads:u", 4, 0x1cd, " exclude_kernel=1 exclude_hv=1" GUEST " config1=3", NULL},
+	{"cpu/MEM-loads,ldlat=9/", 4, 0x1cd, GUEST " config1=9", NULL},
+	{"cpu/Whole/", 4, 0x5, GUEST, NULL},
+	{"Whole", 4, 0x5, GUEST, NULL},
 	{"mem-loads:u", 4, 0x1cd, " exclude_kernel=1 exclude_hv=1" GUEST " config1=3", NULL},
 	/* tracepoints */
 	{"sched:sched_switch", 2, 311, GUEST, NULL},

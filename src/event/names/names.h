@@ -75,10 +75,10 @@ struct pmu {
 
 /* 0, or -ENOENT when there is no such PMU. */
 int pmu_open(const char *sources, const char *name, struct pmu *ret);
-/* The terms of its event `name`, such as "event=0x3c,umask=1". -ENOENT: it has no event of that name. */
+/* The terms of its event `name`, "TSC" or else in another case: "event=0x3c,umask=1". -ENOENT: it has none. */
 int pmu_event_terms(const struct pmu *pmu, const char *name, struct buf *ret);
 
-/* The first PMU that has an event of this name, and the terms of the event. 0, or -ENOENT: none has it. */
+/* The first PMU that has an event of this name, and its terms: the same. 0, or -ENOENT: none has it. */
 int pmu_find_event(const char *sources, const char *name, struct pmu *ret, struct buf *ret_terms);
 
 enum pmu_word { PMU_CONFIG, PMU_CONFIG1, PMU_CONFIG2 };

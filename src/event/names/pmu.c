@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -99,24 +100,45 @@ static int event_terms(const char *pmu_path, const char *name, struct buf *ret)
 	return fd_slurp(path, PMU_FILE_BYTES, ret) < 0 ? -ENOENT : 0;
 }
 
-int pmu_event_terms(const struct pmu *pmu, const char *name, struct buf *ret)
+/* The same, of the first event whose name differs in nothing but the case of letters. */
+static int event_terms_any_case(const char *pmu_path, const char *name, struct buf *ret)
 {
-	return event_terms(pmu->path, name, ret);
+	char path[PATH_MAX];
+	AUTO_DIR DIR *dir = join_path(path, pmu_path, "", "events") ? opendir(path) : NULL;
+
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (strcasecmp(entry->d_name, name) == 0 && event_terms(pmu_path, entry->d_name, ret) == 0)
+			return 0;
+	return -ENOENT;
 }
 
-int pmu_find_event(const char *sources, const char *name, struct pmu *ret, struct buf *ret_terms)
+int pmu_event_terms(const struct pmu *pmu, const char *name, struct buf *ret)
+{
+	return event_terms(pmu->path, name, ret) == 0 ? 0 : event_terms_any_case(pmu->path, name, ret);
+}
+
+static int find_event(const char *sources, const char *name,
+		      int (*terms)(const char *pmu_path, const char *name, struct buf *ret), struct pmu *ret,
+		      struct buf *ret_terms)
 {
 	AUTO_DIR DIR *dir = opendir(sources);
 	char path[PATH_MAX];
 
 	for (struct dirent *entry; dir && (entry = readdir(dir));) {
-		if (!join_path(path, sources, "", entry->d_name) || event_terms(path, name, ret_terms) < 0)
+		if (!join_path(path, sources, "", entry->d_name) || terms(path, name, ret_terms) < 0)
 			continue;
 		if (pmu_open(sources, entry->d_name, ret) == 0)
 			return 0;
 		ret_terms->len = 0;
 	}
 	return -ENOENT;
+}
+
+int pmu_find_event(const char *sources, const char *name, struct pmu *ret, struct buf *ret_terms)
+{
+	int err = find_event(sources, name, event_terms, ret, ret_terms);
+
+	return err == 0 ? 0 : find_event(sources, name, event_terms_any_case, ret, ret_terms);
 }
 
 /* "config:0-7,32-35" or "config1:0". */
