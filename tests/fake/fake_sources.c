@@ -31,6 +31,7 @@ static const struct {
 	{"pmus/cpu/events/mem-loads.scale", "2.5\n"},
 	{"pmus/cpu/events/whole", "config=0x1234,config1=5\n"},
 	{"pmus/cpu/events/Whole", "config=5\n"},
+	{"pmus/cpu/events/spaced", "event = 0x3c, umask=2 \n"},
 	{"pmus/cpu/events/broken", "event=,\n"},
 	{"pmus/msr/type", "9\n"},
 	{"pmus/msr/format/event", "config:0-63\n"},

@@ -88,7 +88,7 @@ sched:sched_switch/call-graph=dwarf,stack-size=128/ sched:sched_switch/max-stack
 sched:sched_switch/no-inherit/k sched:sched_switch/nr=3/ sched:sched_[sw]* sched:*wake* sche?:sched_switch
 raw_syscalls:*
 *sched:sched_process_exec syscalls:sys_enter_open*
-""".split()
+""".split() + ["cs/ period=7 /", "cs/period = 7 , name=n/u", "software/ config=3 , period=5 /", "cs/ /u"]
 
 UNITS = {
     "msr": ["msr/tsc/", "msr/event=0/", "msr/event=0x123/u", "msr/tsc,period=5/", "tsc", "tsc:u",

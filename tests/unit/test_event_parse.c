@@ -222,6 +222,12 @@ static const struct row rows[] = {
 	{"cpu/Whole/", 4, 0x5, GUEST, NULL},
 	{"Whole", 4, 0x5, GUEST, NULL},
 	{"mem-loads:u", 4, 0x1cd, " exclude_kernel=1 exclude_hv=1" GUEST " config1=3", NULL},
+	/* blanks between terms and around '=', as with perf; also in sysfs */
+	{"cpu/ event=0x3c , umask=2 /", 4, 0x23c, GUEST, NULL},
+	{"cpu/event = 0x3c,\tedge\n/u", 4, 0x4003c, " exclude_kernel=1 exclude_hv=1" GUEST, NULL},
+	{"cpu/ spaced /", 4, 0x23c, GUEST, NULL},
+	{"cs/ period = 7, name= 'a b' /", 1, 3, GUEST " sample_period=7 period", "a b"},
+	{"cs/ /u", 1, 3, " exclude_kernel=1 exclude_hv=1" GUEST, NULL},
 	/* tracepoints */
 	{"sched:sched_switch", 2, 311, GUEST, NULL},
 	{"sched:sched_switch:u", 2, 311, " exclude_kernel=1 exclude_hv=1" GUEST, "sched:sched_switch"},
@@ -321,6 +327,9 @@ static const struct {
 	{"cs: u", 5, "expected modifiers, found a blank and 'u'"},
 	{"cs faults", 4, "unknown modifier 'f'"},
 	{"cs/period=1/:u", 13, "expected ','"},
+	{"cs/period=1 2/", 13, "expected ',' or the closing '/' of the terms, found a blank and '2'"},
+	{"cs/period =/", 12, "expected a value, found '/'"},
+	{"cs/name=a b/", 11, "expected ',' or the closing '/'"},
 	{"cs:u/period=1/", 5, "expected ','"},
 	{"cs/", 4, "expected a term, found the end"},
 	{"cs/,cs/", 4, "expected a term, found ','"},

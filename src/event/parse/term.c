@@ -440,15 +440,24 @@ static struct token take_value(struct parse *parse)
 	return value;
 }
 
+/* Takes the next token when it is of this kind. Between terms and around '=' there may be blanks, as with perf. */
+static bool accept_spaced(struct parse *parse, enum token_kind kind)
+{
+	if (parse->token.kind != kind)
+		return false;
+	parse_take(parse);
+	return true;
+}
+
 static int parse_term(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event)
 {
 	struct term term = {0};
 
-	if (!parse_at(parse, TOKEN_WORD))
+	if (parse->token.kind != TOKEN_WORD)
 		return parse_expected(parse, "a term");
 	term.name = parse_take(parse);
-	if (parse_accept(parse, TOKEN_EQUALS)) {
-		if (!parse_at(parse, TOKEN_WORD) && !parse_at(parse, TOKEN_STRING))
+	if (accept_spaced(parse, TOKEN_EQUALS)) {
+		if (parse->token.kind != TOKEN_WORD && parse->token.kind != TOKEN_STRING)
 			return parse_expected(parse, "a value");
 		term.value = take_value(parse);
 		term.has_value = true;
@@ -458,14 +467,14 @@ static int parse_term(struct parse *parse, enum term_host host, const struct pmu
 
 int term_parse_list(struct parse *parse, enum term_host host, const struct pmu *pmu, struct event *event)
 {
-	if (parse_accept(parse, TOKEN_SLASH)) /* "//": none */
+	if (accept_spaced(parse, TOKEN_SLASH)) /* "//": none */
 		return 0;
 	do {
 		int err = parse_term(parse, host, pmu, event);
 		if (err < 0)
 			return err;
 	} while (parse_accept(parse, TOKEN_COMMA));
-	if (!parse_accept(parse, TOKEN_SLASH))
+	if (!accept_spaced(parse, TOKEN_SLASH))
 		return parse_expected(parse, "',' or the closing '/' of the terms");
 	return 0;
 }
@@ -496,10 +505,10 @@ int term_parse_alias(const char *terms, const struct pmu *pmu, struct event *eve
 		uint64_t value = 1;
 		AUTO_FREE char *name = parse_text(&term.name);
 
-		if (!name || !parse_at(&inner, TOKEN_WORD))
+		if (!name || inner.token.kind != TOKEN_WORD)
 			return parse_expected(&inner, "a term");
 		parse_take(&inner);
-		if (parse_accept(&inner, TOKEN_EQUALS)) {
+		if (accept_spaced(&inner, TOKEN_EQUALS)) {
 			term.value = parse_take(&inner);
 			if (parse_number(&term.value, &value) < 0)
 				return parse_error(&inner, term.value.start, "expected a number");
