@@ -49,6 +49,17 @@ static const struct {
 	{"pmus/uncore/cpus", "1-9\n"},
 	{"pmus/every/type", "25\n"},
 	{"pmus/every/cpus", "0-4095\n"},
+	/* Another machine, with two kinds of cores. */
+	{"kinds/cpu_core/type", "4\n"},
+	{"kinds/cpu_core/cpus", "1-3\n"},
+	{"kinds/cpu_atom/type", "10\n"},
+	{"kinds/cpu_atom/cpus", "4-7\n"},
+	{"kinds/cpu_asleep/type", "11\n"},
+	{"kinds/cpu_asleep/cpus", "\n"},
+	{"kinds/cpu_other/type", "12\n"},
+	{"kinds/cpu_other/cpumask", "1\n"},
+	{"kinds/arm_core/type", "13\n"},
+	{"kinds/arm_core/cpus", "1-3\n"},
 };
 
 static void fail(const char *what)

@@ -466,6 +466,45 @@ static void test_pmus_that_count_on_some_cpus(void **state)
 	event_list_fini(&list);
 }
 
+/* On a processor with two kinds of cores: what -e asks for, and "type:config CPUs NAME" of each event. */
+static const struct {
+	const char *text, *events;
+} kinds[] = {
+	{"r1a8", "4:0x1a8 1-3 cpu_core/r1a8/; 10:0x1a8 4-7 cpu_atom/r1a8/; "},
+	{"r0x1a8:u,cs", "4:0x1a8 1-3 cpu_core/r0x1a8:u/; 10:0x1a8 4-7 cpu_atom/r0x1a8:u/; 1:0x3  cs; "},
+	{"r1/name=x/", "4:0x1 1-3 cpu_core/x/; 10:0x1 4-7 cpu_atom/x/; "},
+	{"r1/period=7/", "4:0x1 1-3 r1/period=7/; 10:0x1 4-7 r1/period=7/; "},
+	{"{r1,r2},r3", "4:0x1 1-3 r1; 4:0x2 1-3 r2; 4:0x3 1-3 cpu_core/r3/; 10:0x3 4-7 cpu_atom/r3/; "},
+	{"4:5", "4:0x5 1-3 4:5; "},
+	{"cycles", "0:0  cycles; "},
+};
+
+static void test_raw_events_of_two_kinds_of_cores(void **state)
+{
+	struct event_sources sources = fake.sources;
+	char pmus[80];
+
+	(void)state;
+	snprintf(pmus, sizeof(pmus), "%s/kinds", fake.root);
+	sources.event_sources = pmus;
+	for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+		struct event_list list = {0};
+		struct buf is = {0};
+		assert_int_equal(event_list_parse_from(&list, kinds[i].text, &sources, NULL), 0);
+		for (size_t j = 0; j < list.nr; j++) {
+			const struct event *event = &list.events[j];
+			buf_printf(&is, "%u:%#llx ", event->attr.type, (unsigned long long)event->attr.config);
+			cpuset_format(&event->cpus, &is);
+			buf_printf(&is, " %s; ", event->name);
+			assert_int_equal(event->attr.exclude_kernel, strstr(kinds[i].text, ":u") && j < 2);
+			assert_int_equal(event->attr.sample_period, strstr(kinds[i].text, "period=7") ? 7 : 0);
+		}
+		assert_string_equal(buf_text(&is), kinds[i].events);
+		buf_fini(&is);
+		event_list_fini(&list);
+	}
+}
+
 static void test_lists_grow_or_stay(void **state)
 {
 	struct event_list list = {0};
@@ -610,6 +649,7 @@ int main(void)
 		cmocka_unit_test(test_each_text),
 		cmocka_unit_test(test_each_wrong_text),
 		cmocka_unit_test(test_pmus_that_count_on_some_cpus),
+		cmocka_unit_test(test_raw_events_of_two_kinds_of_cores),
 		cmocka_unit_test(test_lists_grow_or_stay),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_group_modifiers),

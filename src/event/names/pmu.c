@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -88,6 +89,36 @@ bool pmu_find_cpus(const char *sources, uint32_t type, struct cpuset *ret)
 	}
 	cpuset_fini(&cpus);
 	return false;
+}
+
+static bool is_core_pmu(const char *sources, const char *name, struct pmu *ret)
+{
+	struct cpuset cpus = {0};
+	char path[PATH_MAX];
+	bool is = strncmp(name, "cpu_", 4) == 0 && strlen(name) < CORE_PMU_NAME_BYTES &&
+		  pmu_open(sources, name, ret) == 0 && join_path(path, ret->path, "", "cpus") &&
+		  access(path, R_OK) == 0 && read_cpus(ret, &cpus) == 0 && cpuset_next(&cpus, 0) >= 0;
+
+	cpuset_fini(&cpus);
+	return is;
+}
+
+size_t pmu_find_cores(const char *sources, struct core_pmu ret[CORE_PMUS_MAX])
+{
+	AUTO_DIR DIR *dir = opendir(sources);
+	size_t nr = 0;
+	struct pmu pmu;
+
+	for (struct dirent *entry; dir && nr < CORE_PMUS_MAX && (entry = readdir(dir));) {
+		if (!is_core_pmu(sources, entry->d_name, &pmu))
+			continue;
+		size_t at = nr++;
+		for (; at && ret[at - 1].type > pmu.type; at--)
+			ret[at] = ret[at - 1];
+		ret[at].type = pmu.type;
+		memcpy(ret[at].name, entry->d_name, strlen(entry->d_name) + 1);
+	}
+	return nr;
 }
 
 static int event_terms(const char *pmu_path, const char *name, struct buf *ret)

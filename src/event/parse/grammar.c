@@ -27,6 +27,7 @@ struct grammar {
 	struct parse parse;
 	struct event_list found; /* so far */
 	const struct event_sources *sources;
+	bool in_group;
 	uint32_t everywhere; /* a type whose PMU counts on all CPUs; 0: none was met */
 };
 
@@ -264,6 +265,41 @@ static int parse_named(struct grammar *g, size_t start, const struct named_event
 	return err < 0 ? err : add_event(g, &event, start);
 }
 
+/* As with perf, which leaves texts with terms as they are. Heap; NULL: out of memory. */
+static char *name_of_core(const struct grammar *g, const struct event *event, size_t start, const char *pmu)
+{
+	AUTO_FREE char *text =
+		event->name ? strdup(event->name) : strndup(g->parse.lexer.text + start, g->parse.end - start);
+	char *name;
+
+	if (!text || strchr(text, '/'))
+		return take_ptr(text);
+	return asprintf(&name, "%s/%s/", pmu, text) < 0 ? NULL : name;
+}
+
+/*
+ * A raw number: on a processor with several kinds of cores an event of each, as with perf. The members of a group are
+ * counted by one PMU: there it is of the first kind, whose PMU has the type of raw events.
+ */
+static int parse_raw(struct grammar *g, size_t start, const struct named_event *raw)
+{
+	__attribute__((cleanup(event_fini))) struct event model = list_new_event(raw->type, raw->config);
+	struct core_pmu cores[CORE_PMUS_MAX];
+	size_t nr = g->in_group ? 0 : pmu_find_cores(pmu_directory(g), cores);
+	int err = parse_tail(g, TERM_HOST_SYMBOLIC, NULL, &model);
+
+	if (err < 0 || nr < 2)
+		return err < 0 ? err : add_event(g, &model, start);
+	for (size_t i = 0; i < nr && !err; i++) {
+		__attribute__((cleanup(event_fini))) struct event event = list_new_event(0, model.attr.config);
+		list_copy_settings(&event, &model);
+		event.attr.type = cores[i].type;
+		event.name = name_of_core(g, &model, start, cores[i].name);
+		err = event.name ? add_event(g, &event, start) : no_memory(g);
+	}
+	return err;
+}
+
 static int parse_numeric(struct grammar *g, const struct token *first)
 {
 	struct named_event numbers;
@@ -370,8 +406,10 @@ static int parse_event(struct grammar *g)
 		return parse_breakpoint(g, word.start);
 	if (colon && parse_number(&word, &number) != -EINVAL)
 		return parse_numeric(g, &word);
-	if (names_find(word.text, word.len, &named) || names_find_raw(word.text, word.len, &named))
+	if (names_find(word.text, word.len, &named))
 		return parse_named(g, word.start, &named, NULL);
+	if (names_find_raw(word.text, word.len, &named))
+		return parse_raw(g, word.start, &named);
 	return parse_machine_event(g, &word);
 }
 
@@ -402,11 +440,13 @@ static int parse_members(struct grammar *g, struct event_list *members)
 	int err;
 
 	g->found = *members;
+	g->in_group = true;
 	do {
 		err = parse_event(g);
 	} while (err == 0 && parse_accept(&g->parse, TOKEN_COMMA));
 	*members = g->found;
 	g->found = outside;
+	g->in_group = false;
 	if (err < 0)
 		return err;
 	return parse_accept(&g->parse, TOKEN_BRACE_CLOSE) ? 0 : parse_expected(&g->parse, "',' or '}'");
