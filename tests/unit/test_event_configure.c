@@ -438,6 +438,27 @@ static void test_older_kernels(void **state)
 	}
 }
 
+REFUSES(refuses_guest_of_msr, attr->type == 9 && attr->exclude_guest)
+
+/* What one PMU refuses other events still ask for. */
+static void test_a_pmu_without_exclude_guest(void **state)
+{
+	struct event_list list = {0};
+	struct event_fallbacks fallbacks = {0};
+
+	(void)state;
+	prepare(&list, "cs,msr/tsc/,faults");
+	kernel.refuses = refuses_guest_of_msr;
+	for (size_t i = 0; i < 3; i++) {
+		kernel.calls = 0;
+		assert_int_equal(
+			event_open(&list.events[i], &fallbacks, &(struct event_open_args){1, 0, -1}, true, NULL), 42);
+		assert_int_equal(list.events[i].attr.exclude_guest, i != 1);
+		assert_true(kernel.calls == 1 || i == 1);
+	}
+	event_list_fini(&list);
+}
+
 REFUSES(refuses_everything, true)
 
 static void test_refusal_ends(void **state)
@@ -540,6 +561,7 @@ int main(void)
 		cmocka_unit_test(test_no_pmu_is_explained),
 		cmocka_unit_test(test_highest_precision_that_opens),
 		cmocka_unit_test(test_older_kernels),
+		cmocka_unit_test(test_a_pmu_without_exclude_guest),
 		cmocka_unit_test(test_refusal_ends),
 		cmocka_unit_test(test_errors_name_a_remedy),
 	};

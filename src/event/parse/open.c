@@ -545,10 +545,23 @@ static int try_features(struct event *event, struct event_fallbacks *fallbacks, 
 	return fd < 0 ? fd : give_back(event, fallbacks, args, fd, &whole, known, gone);
 }
 
-static void say_missing(unsigned before, unsigned after)
+/* A PMU may refuse this on a kernel that has it: the events behind it are asked. The kernel's own take it. */
+static bool refused_by_pmu(const struct event *event, unsigned before, unsigned after)
+{
+	bool of_kernel = event->attr.type == PERF_TYPE_SOFTWARE || event->attr.type == PERF_TYPE_TRACEPOINT;
+
+	return (after & ~before) & 1u << MISSING_EXCLUDE_GUEST && !of_kernel;
+}
+
+static void say_missing(const struct event *event, unsigned before, unsigned after)
 {
 	for (int feature = 0; feature < NR_MISSING; feature++) {
-		if ((after & ~before) & 1u << feature)
+		if (!((after & ~before) & 1u << feature))
+			continue;
+		if (feature == MISSING_EXCLUDE_GUEST && refused_by_pmu(event, before, after))
+			log_verbose("%s: its PMU takes no exclude_guest or exclude_host: recording without",
+				    event->name);
+		else
 			log_verbose("this kernel lacks %s: recording without", missing_words[feature]);
 	}
 }
@@ -667,7 +680,9 @@ int event_open(struct event *event, struct event_fallbacks *fallbacks, const str
 			return refuse(event, fd, fallbacks, args, reterr);
 		fd = try_features(event, fallbacks, args);
 	}
-	say_missing(before, fallbacks->missing);
+	say_missing(event, before, fallbacks->missing);
+	if (refused_by_pmu(event, before, fallbacks->missing))
+		fallbacks->missing &= ~(1u << MISSING_EXCLUDE_GUEST);
 	say_changed(event, replaced, restricted);
 	return fd;
 }
