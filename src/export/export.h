@@ -97,12 +97,12 @@ struct export_map {
  * in a diag unless it is -ENOMEM or an error of the output.
  */
 struct export_format {
-	const char *name, *suffix; /* of a file: ".pb.gz" */
-	const char *about;         /* one line for --help */
-	bool by_address;           /* needs a frame for each address of a function */
-	bool needs_file;           /* cannot go into a pipe */
-	bool one_event;            /* can store one event only */
-	size_t state_bytes;        /* of a struct that begins with a struct exporter */
+	const char *name, *suffix;   /* of a file: ".pb.gz" */
+	const char *about;           /* one line for --help */
+	bool by_address;             /* needs a frame for each address of a function */
+	bool needs_file;             /* cannot go into a pipe */
+	bool one_event, needs_times; /* can store one event only; no samples without a time */
+	size_t state_bytes;          /* of a struct that begins with a struct exporter */
 	int (*open)(struct exporter *exporter, struct diag *reterr);
 	int (*object)(struct exporter *exporter, uint32_t number, const struct export_object *object);
 	int (*frame)(struct exporter *exporter, uint32_t number, const struct export_frame *frame);

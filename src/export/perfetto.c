@@ -300,6 +300,7 @@ const struct export_format export_perfetto = {
 	.suffix = ".pftrace",
 	.about = "a trace for ui.perfetto.dev: each sample at its time",
 	.by_address = true,
+	.needs_times = true,
 	.state_bytes = sizeof(struct perfetto),
 	.open = perfetto_open,
 	.object = perfetto_object,

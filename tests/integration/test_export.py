@@ -368,6 +368,24 @@ def test_an_event_without_times(millrace, tmp_path):
     assert steps == '0\t1\n10\t1\n20\t1\n0\t3\n'
 
 
+def test_perfetto_leaves_out_samples_without_a_time(millrace, run, tmp_path):
+    """They stood at 0, the start of the system."""
+    if 'perfetto' not in formats(millrace) or not shutil.which('protoc'):
+        pytest.skip('no perfetto, or no protoc: tools/deps readers')
+    data, out, start = tmp_path / 'perf.data', tmp_path / 'out', 5 * 10**9
+    timed, other = (perf_file.attr(type=1, config=config, sample_period=10, sample_type=1 << 16 | 1 | 2 | has_time)
+                    for config, has_time in ((0, 4), (2, 0)))
+    records = (perf_file.sample(2, 2, 4096, 7 << 32 | 7) * 3 +
+               perf_file.sample(2, 1, 4096, 7 << 32 | 7, start) * 2 + perf_file.FINISHED_ROUND)
+    data.write_bytes(perf_file.build([timed, other], {}, ids=[[1], [2]], records=records))
+    done = millrace('export', '-i', data, '--format=perfetto', '-o', out)
+    assert '3 samples without a time are left out: perfetto shows each at its time' in done.err
+    assert f'{out}: 2 samples' in done.err
+    text = run(['sh', '-c', f'protoc -I{PROTO} --decode=perfetto.Trace {PROTO}/perfetto.proto < {out}']).out
+    assert re.findall(r'^  timestamp: (\d+)', text, re.M) == [str(start)] * 2 and text.count('perf_sample {') == 2
+    assert 'without a time' not in millrace('export', '-i', data, '--format=folded', '-o', out).err
+
+
 def test_firefox_times_before_the_first_sample(millrace, tmp_path):
     """A task event may come first: its time is 0 then, and the time of day at which the profile starts is its."""
     data, start, day = tmp_path / 'perf.data', 300000 * 10**9, 1700000000 * 10**9

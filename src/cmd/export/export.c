@@ -126,6 +126,16 @@ static struct feed_options feed_of(const struct export_options *options)
 	};
 }
 
+static void say_left_out(const struct export_options *options, const struct feed_counts *counts)
+{
+	if (counts->nr_left_out && !options->event && options->format)
+		log_note("%" PRIu64 " samples of other events are left out: %s has one event; choose it with --event",
+			 counts->nr_left_out, options->format->name);
+	if (counts->nr_without_time)
+		log_note("%" PRIu64 " samples without a time are left out: %s shows each at its time",
+			 counts->nr_without_time, options->format->name);
+}
+
 static int run_send(const struct export_options *options)
 {
 	const struct feed_options feed = feed_of(options);
@@ -136,6 +146,7 @@ static int run_send(const struct export_options *options)
 	if (!err)
 		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks", options->store.url, counts.nr_samples,
 			 counts.nr_stacks);
+	say_left_out(options, &counts);
 	return err;
 }
 
@@ -149,9 +160,7 @@ static int run(const struct export_options *options, const char *path)
 	if (file.bytes && strcmp(path, "-") != 0)
 		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks, %" PRIu64 " bytes", path, counts.nr_samples,
 			 counts.nr_stacks, file.bytes);
-	if (counts.nr_left_out && !options->event)
-		log_note("%" PRIu64 " samples of other events are left out: %s has one event; choose it with --event",
-			 counts.nr_left_out, options->format->name);
+	say_left_out(options, &counts);
 	return err;
 }
 

@@ -318,6 +318,10 @@ static int feed_sample(struct feed *feed, const struct walk_step *step)
 		feed->counts.nr_left_out++;
 		return 0;
 	}
+	if (feed->format->needs_times && !sample->time) {
+		feed->counts.nr_without_time++;
+		return 0;
+	}
 	out.event = number - 1;
 	err = announce_thread(feed, step->task, &out.thread);
 	if (!err)

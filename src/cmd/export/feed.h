@@ -28,6 +28,7 @@ struct feed_options {
 struct feed_counts {
 	uint64_t nr_samples;
 	uint64_t nr_left_out;       /* of other events than the one that the format takes */
+	uint64_t nr_without_time;   /* left out because the format needs a time */
 	uint64_t from_ns, until_ns; /* the first and the last of them, since 1970, where the recording tells; else 0 */
 	uint32_t nr_stacks, nr_frames;
 };
