@@ -82,6 +82,11 @@ def test_folded_says_what_it_leaves_out(data, millrace, tmp_path):
     assert (tmp_path / 'out').read_text() == first
 
 
+def test_messages_name_standard_output(data, run, program):
+    done = run(['sh', '-c', f'exec {program} export -i {data} --format=folded -o - > /dev/full'], status=255)
+    assert 'millrace: standard output: No space left on device' in done.err.splitlines()
+
+
 def test_speedscope(data, millrace, tmp_path):
     out = tmp_path / 'out.speedscope.json'
     millrace('export', '-i', data, '--format=speedscope', '-o', out)

@@ -16,6 +16,7 @@ int result_file_open(const char *path, enum result_file_kind kind, struct result
 	struct result_file file = {.fd = STDOUT_FILENO, .path = path, .place = {.dir_fd = -1}};
 
 	if (strcmp(path, "-") == 0) {
+		file.path = "standard output";
 		*ret = file;
 		return 0;
 	}

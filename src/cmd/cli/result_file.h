@@ -14,7 +14,7 @@ struct diag;
 
 struct result_file {
 	int fd;
-	const char *path; /* as it was given; borrowed */
+	const char *path; /* for messages; borrowed */
 	struct file_place place;
 	char temporary[FILE_PLACE_TEMPORARY_ROOM]; /* "": there is none */
 	char *temporary_path;                      /* heap */

@@ -521,7 +521,7 @@ int feed_into_file(const struct feed_options *options, const struct export_forma
 		log_error("%s", diag.text);
 		return err;
 	}
-	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = path};
+	const struct export_target target = {.fd = file.fd, .path = result_file_path(&file), .name = file.path};
 	err = feed_recording(options, format, &target, &exporter, &ret->counts);
 	export_free(exporter);
 	bool kept = !err || (err == -EBADMSG && ret->counts.nr_samples);

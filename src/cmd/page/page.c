@@ -609,8 +609,7 @@ int page_write(const struct page *page, const char *path, struct diag *reterr)
 	if (!err) {
 		int written = fd_write(file.fd, text, len);
 		if (written)
-			diag_set(reterr, written, "%s: %s", strcmp(path, "-") ? path : "standard output",
-				 strerror(-written));
+			diag_set(reterr, written, "%s: %s", file.path, strerror(-written));
 		int closed = result_file_close(&file, !written, written ? NULL : reterr);
 		err = written ? written : closed;
 	}
