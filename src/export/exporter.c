@@ -62,6 +62,17 @@ int export_open(const struct export_format *format, const struct export_profile 
 	return 0;
 }
 
+const char *export_value_name(const struct export_profile *profile, size_t index)
+{
+	static const char *const times[] = {[EXPORT_CPU_NS] = "cpu", [EXPORT_OFF_CPU_NS] = "off_cpu"};
+	const struct export_event *events = profile->events;
+	bool taken = events[index].unit == EXPORT_COUNT;
+
+	for (size_t i = 0; i < index; i++)
+		taken |= events[i].unit == events[index].unit;
+	return taken ? events[index].name : times[events[index].unit];
+}
+
 int export_close(struct exporter *exporter, struct diag *reterr)
 {
 	return exporter->format->close(exporter, reterr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* formats: the formats that there are, each in a file of its name. Private to this room. */
+/* formats: the formats that there are, each in a file of its name, and what they share. Private to this room. */
 #pragma once
 
 #include "export/export.h"
@@ -9,3 +9,6 @@ extern const struct export_format export_speedscope;
 extern const struct export_format export_firefox;
 extern const struct export_format export_pprof, export_perfetto, export_otlp; /* with protobuf-c */
 extern const struct export_format export_sqlite;                              /* with libsqlite3 */
+
+/* What readers choose the periods of an event by: of several that count a time the first has its usual name. */
+const char *export_value_name(const struct export_profile *profile, size_t index);

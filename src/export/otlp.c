@@ -361,7 +361,6 @@ static int put_profile(struct otlp *otlp, Otlp__Profile *profile)
 
 static int put_event(struct otlp *otlp, uint32_t number)
 {
-	static const char *const times[] = {[EXPORT_CPU_NS] = "cpu", [EXPORT_OFF_CPU_NS] = "off_cpu"};
 	const struct export_profile *about = &otlp->exporter.profile;
 	const struct export_event *event = &about->events[number];
 	struct sample_list list = {0};
@@ -370,9 +369,8 @@ static int put_event(struct otlp *otlp, uint32_t number)
 	for (unsigned count = 0; count < 2 && !err && list.nr; count++) {
 		Otlp__Profile profile = OTLP__PROFILE__INIT;
 		Otlp__ValueType type = OTLP__VALUE_TYPE__INIT;
-		const char *name = event->unit == EXPORT_COUNT ? event->name : times[event->unit];
 		set_values(otlp, number, &list, count);
-		type.type_strindex = text_of(otlp, count ? "samples" : name);
+		type.type_strindex = text_of(otlp, count ? "samples" : export_value_name(about, number));
 		type.unit_strindex = text_of(otlp, count || event->unit == EXPORT_COUNT ? "count" : "nanoseconds");
 		if (type.type_strindex < 0 || type.unit_strindex < 0) {
 			err = -ENOMEM;

@@ -74,23 +74,11 @@ static void put(struct pprof *pprof, const Pprof__Profile *piece)
 	proto_put(&pprof->gzip.plain, &piece->base);
 }
 
-/* What readers choose an event by: of several that count a time the first has its usual name. */
-static const char *value_name(const struct pprof *pprof, size_t index)
-{
-	static const char *const times[] = {[EXPORT_CPU_NS] = "cpu", [EXPORT_OFF_CPU_NS] = "off_cpu"};
-	const struct export_event *events = pprof->exporter.profile.events;
-	bool taken = events[index].unit == EXPORT_COUNT;
-
-	for (size_t i = 0; i < index; i++)
-		taken |= events[i].unit == events[index].unit;
-	return taken ? events[index].name : times[events[index].unit];
-}
-
 /* The names of an event's two sample types. The first event's count is what readers call "samples". */
 static int event_types(struct pprof *pprof, size_t index, Pprof__ValueType ret[2])
 {
 	const struct export_event *event = &pprof->exporter.profile.events[index];
-	const char *name = value_name(pprof, index);
+	const char *name = export_value_name(&pprof->exporter.profile, index);
 	AUTO_BUF struct buf count = {0};
 
 	if (index)

@@ -223,14 +223,37 @@ def test_perfetto_thread_names_have_perfettos_number(profile, run):
     assert re.search(r'^1 {\n  2 {\n    2 {\n      1: \d+\n      2: "spin-0"\n      3: \d+\n    }\n', text, re.M)
 
 
-def test_otlp(data, millrace, decode):
-    """Also with the schema of opentelemetry-proto 1.11.0: bench/results/export.md."""
-    text = decode('otlp', 'ProfilesData')
+def otlp_profiles(text):
+    """The strings, and {sample type: [sum of its values]}."""
     strings = [json.loads(f'"{value}"') for value in re.findall(r'^  string_table: "(.*)"$', text, re.M)]
     found = collections.defaultdict(list)
     for profile in text.split('\nresource_profiles {'):
         if kind := re.search(r'sample_type {\s*type_strindex: (\d+)', profile):
             found[strings[int(kind.group(1))]].append(sum(map(int, re.findall(r' values: (\d+)', profile))))
+    return strings, found
+
+
+def test_otlp_events_have_names_of_their_own(millrace, run, tmp_path):
+    """Of several that count a time the first is "cpu", as with pprof."""
+    if 'otlp' not in formats(millrace) or not shutil.which('protoc'):
+        pytest.skip('no otlp, or no protoc: tools/deps readers')
+    data, out = tmp_path / 'perf.data', tmp_path / 'out'
+    attrs = [perf_file.attr(type=1, config=config, sample_period=10, sample_type=1 << 16 | 1 | 2 | 256, bits=bits)
+             for config, bits in ((0, 1 << 5), (0, 1 << 4), (1, 0))]
+    records = b''.join(perf_file.sample(2, i, 4096, 7 << 32 | 7, 100 * i) for i in (1, 2, 3))
+    names = ['cpu-clock:u', 'cpu-clock:k', 'task-clock']
+    description = perf_file.event_desc(*((name, attr, [i + 1]) for i, (name, attr) in enumerate(zip(names, attrs))))
+    data.write_bytes(perf_file.build(attrs, {12: description}, ids=[[1], [2], [3]],
+                                     records=records + perf_file.FINISHED_ROUND))
+    millrace('export', '-i', data, '--format=otlp', '-o', out)
+    text = run(['sh', '-c', f'protoc -I{PROTO} --decode=otlp.ProfilesData {PROTO}/otlp.proto < {out}']).out
+    assert otlp_profiles(text)[1] == {'cpu': [100], 'cpu-clock:k': [200], 'task-clock': [300], 'samples': [1, 1, 1]}
+
+
+def test_otlp(data, millrace, decode):
+    """Also with the schema of opentelemetry-proto 1.11.0: bench/results/export.md."""
+    text = decode('otlp', 'ProfilesData')
+    strings, found = otlp_profiles(text)
     expected = totals(millrace, data)
     assert found == {'cpu': [expected['cpu-clock'][1]], 'page-faults': [expected['page-faults'][1]],
                      'samples': [expected['cpu-clock'][0], expected['page-faults'][0]]}
