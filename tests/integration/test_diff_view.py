@@ -93,6 +93,21 @@ def test_text_where_only_text_will_do(builds):
         assert screen.ended() == 129 and '--tui: TERM' in screen.err()
 
 
+def test_weights_may_be_large(builds, millrace):
+    """Products of more than 63 bits, which perf computes without the upper ones."""
+    weight = 2**62
+    done = millrace('diff', '--json', '-c', f'wdiff:{weight},{-weight}', *builds).out
+    files = [entry['files'] for entry in json.loads(done)['events'][0]['entries'] if all(entry['files'])]
+    assert files
+    for old, new in files:
+        assert new['wdiff'] == pytest.approx((new['period'] + old['period']) * -weight)
+    text = millrace('diff', '--stdio', '-p', '-c', f'wdiff:{weight},{-weight}', *builds).out
+    numbers = re.findall(r'^ +[\d.]+% +(\d+) +(-?\d+) +(\d+) ', text, re.M)
+    assert len(numbers) == len(files)
+    for old, value, new in numbers:
+        assert int(value) == pytest.approx((int(new) + int(old)) * -weight)
+
+
 def test_json_has_the_numbers_of_the_text(builds, millrace):
     out = json.loads(millrace('diff', '--json', *builds).out)
     assert out['files'] == [str(path) for path in builds]

@@ -102,6 +102,19 @@ double diff_percent(const struct diff_rows *rows, const struct diff_row *row, un
 	return rows->totals[file] ? 100.0 * (double)row->cells[file].period / (double)rows->totals[file] : 0;
 }
 
+/* In 64 bits, as in perf, as long as these are enough. */
+static double weighted_difference(uint64_t before, uint64_t after, const struct diff_options *options)
+{
+	int64_t new_part, old_part, difference;
+
+	if (before > INT64_MAX || after > INT64_MAX ||
+	    __builtin_mul_overflow((int64_t)after, options->weight_data, &new_part) ||
+	    __builtin_mul_overflow((int64_t)before, options->weight_baseline, &old_part) ||
+	    __builtin_sub_overflow(new_part, old_part, &difference))
+		return (double)after * (double)options->weight_data - (double)before * (double)options->weight_baseline;
+	return (double)difference;
+}
+
 double diff_value(const struct diff_rows *rows, const struct diff_row *row, unsigned file,
 		  const struct diff_options *options)
 {
@@ -109,8 +122,7 @@ double diff_value(const struct diff_rows *rows, const struct diff_row *row, unsi
 
 	switch (options->compute) {
 	case DIFF_RATIO: return before ? (double)after / (double)before : 0;
-	case DIFF_WDIFF:
-		return (double)((int64_t)after * options->weight_data - (int64_t)before * options->weight_baseline);
+	case DIFF_WDIFF: return weighted_difference(before, after, options);
 	default: return diff_percent(rows, row, file) - diff_percent(rows, row, 0);
 	}
 }

@@ -75,7 +75,7 @@ static void put_value(const struct table *table, const struct diff_row *row, uns
 	else if (options->compute == DIFF_RATIO)
 		snprintf(out, CELL_BYTES, "%.6f", value);
 	else
-		snprintf(out, CELL_BYTES, "%14" PRId64 "%s", (int64_t)value, table->rows->nr_files > 2 ? " " : "");
+		snprintf(out, CELL_BYTES, "%14.0f%s", value, table->rows->nr_files > 2 ? " " : "");
 }
 
 static void put_formula(const struct table *table, const struct diff_row *row, unsigned file, char *out)
