@@ -78,7 +78,9 @@ def test_call_trees_are_compared(screen):
     assert abs(float(re.search(r'^[+-] +\+([\d.]+)% ', rows['added'])[1]) - float(added[1])) < 2
     shares = re.search(r'^[+-] +([\d.]+)% +-([\d.]+)% ', rows['outer'])
     assert abs(float(shares[1]) - float(outer[1])) < 2 and abs(float(shares[2]) - float(outer[2])) < 2
-    assert 'Only' not in screen.press('s', 'No other recording')
+    assert 'Only' not in screen.press('s', 'A comparison is of these recordings')
+    assert 'Another recording' not in screen.press('h', 'This page')
+    screen.press('q', lambda text: 'This page' not in text)
     screen.press('0', lambda text: re.search(r'^. +\d[\d.]+% .*\n(.*\n)*.*\] added$', text, re.M), 'by the baseline')
     screen.keys('q')
     assert screen.ended() == 0

@@ -732,13 +732,15 @@ static void show_help(const struct browser *browser)
 			    "P                Write the table to perf.hist.N\n"
 			    "r                Show the samples of a row one by one\n"
 			    "i                Header of the recording; with report -T, what threads counted\n");
-	buf_put_text(&text, browser->source->ops->save ? "\n"
-							 "s                Save the samples in memory as a perf.data\n"
-							 "z                Forget everything at each refresh, or not\n"
-							 "D                Keep everything, or let old samples decay\n"
-							 "p                Pause\n"
-							 "f                Disable or enable the events\n"
-						       : "s                Another recording of this directory\n");
+	buf_put_text(&text, browser->model->data->compared ? ""
+			    : browser->source->ops->save
+				    ? "\n"
+				      "s                Save the samples in memory as a perf.data\n"
+				      "z                Forget everything at each refresh, or not\n"
+				      "D                Keep everything, or let old samples decay\n"
+				      "p                Pause\n"
+				      "f                Disable or enable the events\n"
+				    : "s                Another recording of this directory\n");
 	screen_page("Keys", buf_text(&text));
 }
 
@@ -800,9 +802,12 @@ static void save(struct browser *browser)
 static bool other_file(struct browser *browser, struct view_result *ret)
 {
 	struct file_list list = {.nr = 0};
-	int err = browser->model->data->compared ? 0 : files_list_recordings(&list);
 
-	if (err || !list.nr) {
+	if (browser->model->data->compared) {
+		say(browser, "A comparison is of these recordings; millrace report shows others");
+		return false;
+	}
+	if (files_list_recordings(&list) || !list.nr) {
 		say(browser, "No other recording is in this directory");
 		return false;
 	}
