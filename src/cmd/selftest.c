@@ -16,6 +16,9 @@
 #include "cmd/selftest_run.h"
 #include "compress/zstd.h"
 #include "event/names/names.h"
+#include "event/parse/configure.h"
+#include "event/parse/event.h"
+#include "event/parse/open.h"
 #include "stream/writer.h"
 
 enum { EXIT_FAILED = 1, EXIT_NOT_RUN = 255, QUICK_EVENTS = 10000, EVENTS = 100000 };
@@ -69,6 +72,8 @@ static const struct option selftest_table[] = {
 struct selftest {
 	const struct selftest_options *options;
 	struct selftest_params params;
+	bool losses_counted; /* by the kernel */
+	bool some_left_out;
 	size_t nr_run, nr_failed;
 	struct json_writer json;
 };
@@ -130,6 +135,12 @@ static void try_case(struct selftest *test, const struct selftest_case *how)
 {
 	struct selftest_result result = {0};
 	struct diag diag = {0};
+
+	/* Rings that are too small lose records: how many is not known here. */
+	if (how->ring && !test->losses_counted) {
+		test->some_left_out = true;
+		return;
+	}
 	int err = selftest_run(&test->params, how, &result, &diag);
 	bool passed = !err && selftest_passed(&test->params, &result);
 
@@ -185,7 +196,24 @@ static int run_all(struct selftest *test)
 	} else {
 		printf("# %zu recordings: captured + lost = generated in each, nothing twice\n", test->nr_run);
 	}
+	if (test->some_left_out)
+		log_note("recordings with small rings are left out: this kernel does not count what it drops (Linux "
+			 "6.0)");
 	return test->nr_failed ? EXIT_FAILED : 0;
+}
+
+/* false: PERF_RECORD_LOST tells only what was lost before a later record of the same ring. */
+static bool kernel_counts_losses(void)
+{
+	struct event_list list __attribute__((cleanup(event_list_fini))) = {0};
+	const struct event_options options = {.target = EVENT_TARGET_WORKLOAD};
+	const struct event_open_args self = {.pid = 0, .cpu = -1, .group_fd = -1};
+	struct event_fallbacks fallbacks = {0};
+
+	if (event_list_parse(&list, "page-faults:u", NULL) || event_list_configure(&list, &options, NULL))
+		return true;
+	AUTO_FD int fd = event_open(&list.events[0], &fallbacks, &self, true, NULL);
+	return fd < 0 || list.events[0].attr.read_format & PERF_FORMAT_LOST;
 }
 
 /* Tracepoints where they may be read: their count is exact. Else what any user may record. */
@@ -204,6 +232,7 @@ static int selftest(const struct selftest_options *options)
 	AUTO_FREE char *directory = NULL;
 	struct selftest test = {
 		.options = options,
+		.losses_counted = kernel_counts_losses(),
 		.params = {.kind = best_kind(),
 			   .nr = options->nr      ? options->nr
 				 : options->quick ? QUICK_EVENTS
