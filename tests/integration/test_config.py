@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The configuration file: where it is, what it sets, what the command line overrides, what is wrong with it."""
+import os
 import pathlib
 import re
 import sys
@@ -122,6 +123,19 @@ def test_places(millrace, tmp_path):
     assert said(**{**xdg, 'MILLRACE_CONFIG': str(tmp_path)}).endswith(': Is a directory\n')
     (tmp_path / '.config/millrace/config').unlink()
     assert 'captured' in millrace('record', '-o', tmp_path / 'p.data', '--', 'true', env=home).err
+
+
+def test_the_owner_is_that_of_the_file_that_is_read(program, run, tmp_path):
+    """Another user, whose home directory it may be, can put another file there at any time."""
+    config, log = tmp_path / '.config/millrace/config', tmp_path / 'calls'
+    config.parent.mkdir(parents=True)
+    config.write_text('[record]\naio = x')
+    env = {**os.environ, 'HOME': str(tmp_path), 'MILLRACE_CONFIG': '', 'XDG_CONFIG_HOME': ''}
+    done = run(['strace', '-e', 'trace=%file', '-o', log, program, 'record', '--', 'true'],
+               env=env, status=USAGE)
+    assert done.err.startswith(f'millrace: {config}:2: ')
+    calls = [line for line in log.read_text().splitlines() if f'"{config}"' in line]
+    assert len(calls) == 1 and calls[0].startswith('open')
 
 
 def test_reports_take_it_too(record, millrace, tmp_path):

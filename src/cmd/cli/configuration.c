@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Defaults for a command's options from a file: command.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -255,26 +256,37 @@ static enum option_result read_text(struct reading *reading, struct span text)
 	return OPTION_BAD;
 }
 
-/*
- * The file at its usual place. It may be missing, out of reach (su and sudo keep HOME), or of another user, whose file
- * is not read. 0: there is none to read.
- */
-static int find_usual(struct buf *path)
+static void put_usual_path(struct buf *path)
 {
 	const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	struct stat st;
 
 	if (base && *base == '/') /* relative ones are to be ignored: XDG Base Directory Specification */
 		buf_printf(path, "%s/millrace/config", base);
 	else if (home && *home)
 		buf_printf(path, "%s/.config/millrace/config", home);
-	if (!path->len || stat(buf_text(path), &st))
-		return 0;
+}
+
+/*
+ * The file at its usual place. It may be missing, out of reach (su and sudo keep HOME), or of another user, whose file
+ * is not read; who owns the directory may put another file there at any time, so that the owner is asked of the one
+ * that is open. -ENOENT: there is none to read.
+ */
+static int open_usual(const char *path)
+{
+	/* O_NONBLOCK: a FIFO of another user is not waited for. */
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int err = fd < 0 ? -errno : 0;
+	struct stat st;
+
+	if (fd < 0 ? stat(path, &st) : fstat(fd, &st))
+		return -ENOENT;
 	if (st.st_uid && st.st_uid != geteuid()) {
-		log_note("%s is ignored: it belongs to neither root nor you", buf_text(path));
-		return 0;
+		log_note("%s is ignored: it belongs to neither root nor you", path);
+		return -ENOENT;
 	}
-	return 1;
+	if (!err && fcntl(fd, F_SETFL, O_RDONLY))
+		err = -errno;
+	return err ? err : take_fd(&fd);
 }
 
 /* Whether the command line has this option or one of its family. */
@@ -315,17 +327,23 @@ static enum option_result read_file(struct reading *reading, void *values)
 {
 	const char *named = getenv("MILLRACE_CONFIG");
 	AUTO_BUF struct buf path = {0}, text = {0};
+	bool usual = !named || !*named;
 
-	if (named && *named)
+	if (usual)
+		put_usual_path(&path);
+	else
 		buf_put_text(&path, named);
-	else if (!find_usual(&path))
-		return OPTION_OK;
 	reading->path = buf_text(&path);
 	if (path.failed) {
 		log_error("out of memory");
 		return OPTION_BAD;
 	}
-	int err = fd_slurp(reading->path, FILE_MAX_BYTES, &text);
+	if (!path.len)
+		return OPTION_OK;
+	AUTO_FD int fd = usual ? open_usual(reading->path) : open(reading->path, O_RDONLY | O_CLOEXEC);
+	if (usual && fd == -ENOENT)
+		return OPTION_OK;
+	int err = fd >= 0 ? fd_slurp_rest(fd, FILE_MAX_BYTES, &text) : usual ? fd : -errno;
 	if (err) {
 		log_error("configuration file %s: %s", reading->path, strerror(-err));
 		return OPTION_BAD;
