@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -411,6 +412,59 @@ static void maps_are_the_same_by_query_and_by_text(void **state)
 		munmap(mapped[i], 4096);
 }
 
+/* What is mapped from hugetlbfs is memory; a directory whose name only begins as its mount does is another one. */
+static void maps_of_hugetlbfs_are_memory(void **state)
+{
+	static const char *const below[] = {"huge/file", "huge2/file"};
+	const struct synth_params params = {.mmap2 = true, .data_maps = true};
+	char dir[] = "/tmp/millrace-synth-XXXXXX", path[2][64], huge[64], parent[64];
+	AUTO_BUF struct buf out = {0};
+	AUTO_FD int maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	void *mapped[2];
+	struct synth_maps maps;
+	struct view view;
+	unsigned nr_memory = 0, nr_named = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(path[i], sizeof(path[i]), "%s/%s", dir, below[i]);
+		snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path[i], '/') - path[i]), path[i]);
+		assert_int_equal(mkdir(parent, 0700), 0);
+		AUTO_FD int fd = open(path[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		assert_int_equal(ftruncate(fd, 4096), 0);
+		mapped[i] = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+		assert_ptr_not_equal(mapped[i], MAP_FAILED);
+	}
+	snprintf(huge, sizeof(huge), "%s/huge", dir);
+	assert_int_equal(synth_maps_init(&maps, &params, &out), 0);
+	free(maps.huge_dir);
+	maps.huge_dir = strdup(huge);
+	assert_int_equal(synth_maps_put(&maps, getpid(), maps_fd), 0);
+	synth_maps_fini(&maps);
+	for (struct span rest = buf_span(&out); take(&rest, &view);) {
+		const char *name = (const char *)view.bytes + 72;
+		if (u64_at(&view, 16) == (uintptr_t)mapped[0]) {
+			assert_string_equal(name, "//anon");
+			assert_true(u32_at(&view, 68) & MAP_HUGETLB);
+			nr_memory++;
+		} else if (u64_at(&view, 16) == (uintptr_t)mapped[1]) {
+			assert_string_equal(name, path[1]);
+			assert_false(u32_at(&view, 68) & MAP_HUGETLB);
+			nr_named++;
+		}
+	}
+	assert_int_equal(nr_memory, 1);
+	assert_int_equal(nr_named, 1);
+	for (size_t i = 0; i < 2; i++) {
+		munmap(mapped[i], 4096);
+		unlink(path[i]);
+		*strrchr(path[i], '/') = '\0';
+		rmdir(path[i]);
+	}
+	rmdir(dir);
+}
+
 /* The first thread brings the maps of its process. */
 static void threads_that_are_gone_are_skipped(void **state)
 {
@@ -544,6 +598,7 @@ int main(void)
 		cmocka_unit_test(btf_names_are_found),
 		cmocka_unit_test(a_process_is_described),
 		cmocka_unit_test(maps_are_the_same_by_query_and_by_text),
+		cmocka_unit_test(maps_of_hugetlbfs_are_memory),
 		cmocka_unit_test(threads_that_are_gone_are_skipped),
 		cmocka_unit_test(a_process_whose_first_thread_ended_has_maps),
 		cmocka_unit_test(a_task_that_is_gone_is_reported),

@@ -155,6 +155,13 @@ static void put_build_id(struct synth_maps *maps, pid_t pid, const struct proc_m
 	record->header.misc |= PERF_RECORD_MISC_MMAP_BUILD_ID;
 }
 
+static bool is_below(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+
+	return strncmp(path, dir, len) == 0 && path[len] == '/';
+}
+
 static void put_map(struct synth_maps *maps, pid_t pid, const struct proc_map *map, const char *name)
 {
 	struct record_mmap2 record = {
@@ -174,7 +181,7 @@ static void put_map(struct synth_maps *maps, pid_t pid, const struct proc_map *m
 
 	if (name[0] == '\0')
 		name = "//anon";
-	if (maps->huge_dir && !strncmp(name, maps->huge_dir, strlen(maps->huge_dir))) {
+	if (maps->huge_dir && is_below(name, maps->huge_dir)) {
 		name = "//anon";
 		record.flags |= MAP_HUGETLB;
 	}
