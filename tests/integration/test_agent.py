@@ -89,14 +89,9 @@ def agent(need_root, tmp_path):
 
         @contextlib.contextmanager
         def between_deliveries(self):
-            """The agent stands still, and no delivery is under way."""
-            def stands_still():
-                stop_all_threads(self.process.pid)
-                if len(self.children()) == 1:
-                    return True
-                self.process.send_signal(signal.SIGCONT)
-                return False
-            wait_until(stands_still, 'no delivery')
+            """The agent stands still, and no delivery is under way: of one that has ended it does not know yet."""
+            stop_all_threads(self.process.pid)
+            wait_until(lambda: all(stat_of(pid)[0] == 'Z' for pid in self.children()[1:]), 'no delivery')
             yield
             self.process.send_signal(signal.SIGCONT)
 
