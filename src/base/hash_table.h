@@ -13,9 +13,16 @@
  *
  * Open addressing with linear probing. A slot is valid until the next add, remove or clear. The items belong to the
  * caller.
+ *
+ * Keys come from recordings and from processes, which may be hostile. Where keys were chosen so that searches begin at
+ * the same slots, the first long row of slots in use makes the table look for keys where a secret of this process says:
+ * searches stay short. Texts and structs that were chosen to have one key do not: hash_mix() uses that secret, too.
+ * So its hashes are others in each run: they are not stored (stable_hash_mix() is for that), and the order of slots is
+ * not shown. Nothing helps a caller who gives many items one key, by a hash that leaves out in what they differ.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +39,7 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "a NULL item is the number 0"
 struct hash_table {
 	struct hash_slot *slots; /* heap */
 	size_t nr_slots, nr;     /* nr_slots: 0 or a power of two; nr: slots in use */
+	bool mixes_keys;         /* private: places are those of hash_mix() of a key */
 };
 
 void hash_table_fini(struct hash_table *table);  /* leaves an empty, usable table */
@@ -46,6 +54,24 @@ int hash_table_add_number(struct hash_table *table, uint64_t key, uint64_t numbe
 
 void hash_table_remove(struct hash_table *table, struct hash_slot *slot);
 
+/*
+ * A hash of bytes and of a text. hash_mix() takes one more value into a hash, and costs a multiplication. It resists
+ * those who do not know the secret as the step of wyhash does: no way to choose values of one hash is known, but that
+ * is not a proof. Who must not take equal hashes for equal contents uses unwind/siphash.h, which costs several times as
+ * much for a short text. Of a hash that is cut the upper half is good; of an even product the lowest bits are not.
+ */
+uint64_t hash_bytes(const void *bytes, size_t len);
+uint64_t hash_text(const char *text);
+
+extern uint64_t hash_secret[2]; /* private: random numbers, set before main() */
+
+static inline uint64_t hash_mix(uint64_t hash, uint64_t value)
+{
+	unsigned __int128 product = (unsigned __int128)(hash ^ hash_secret[0]) * (value ^ hash_secret[1]);
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 /* The number of the slot at which the search for the key begins. */
 static inline size_t hash_table_place(const struct hash_table *table, uint64_t key)
 {
@@ -54,6 +80,8 @@ static inline size_t hash_table_place(const struct hash_table *table, uint64_t k
 	 * product are the slot number: in a table of twice the size items keep their order, so growing the table reads
 	 * and writes memory sequentially.
 	 */
+	if (table->mixes_keys)
+		key = hash_mix(0, key);
 	return ((key ^ key >> 32) * 0x9e3779b97f4a7c15ull) >> (__builtin_clzll(table->nr_slots) + 1);
 }
 
@@ -96,12 +124,14 @@ static inline uint64_t hash_table_find_number(const struct hash_table *table, ui
 	return slot ? slot->number : 0;
 }
 
-/* A hash of bytes, the same in every run. hash_mix() takes one more value into a hash. */
-uint64_t hash_bytes(const void *bytes, size_t len);
-uint64_t hash_text(const char *text);
+/*
+ * For files and databases: a hash that is the same in every run and on every machine. Who chooses what is hashed can
+ * choose the hash, too, so it is no key of a table.
+ */
+uint64_t stable_hash_text(const char *text);
 
-static inline uint64_t hash_mix(uint64_t hash, uint64_t value)
+static inline uint64_t stable_hash_mix(uint64_t hash, uint64_t value)
 {
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio */
 	return hash ^ hash >> 32;
 }

@@ -437,7 +437,8 @@ static int sqlite_frame(struct exporter *exporter, uint32_t number, const struct
 
 	if (table_make_room((void **)&sqlite->symbol_hashes, sizeof(uint64_t), number, &sqlite->symbols_room))
 		return -ENOMEM;
-	sqlite->symbol_hashes[number] = frame->function ? hash_text(frame->function) : hash_mix(1, frame->address);
+	sqlite->symbol_hashes[number] =
+		frame->function ? stable_hash_text(frame->function) : stable_hash_mix(1, frame->address);
 	const struct page_value row[] = {
 		{.type = PAGE_NULL},
 		text_value(frame->function, &name),
@@ -470,7 +471,7 @@ static int put_stacks(struct sqlite *sqlite)
 
 	for (uint32_t number = 1; number <= stacks->nr && !err; number++) {
 		const struct stack_link *stack = &stacks->links[number];
-		hashes[number] = hash_mix(hashes[stack->outer], sqlite->symbol_hashes[stack->frame]);
+		hashes[number] = stable_hash_mix(hashes[stack->outer], sqlite->symbol_hashes[stack->frame]);
 		const struct page_value row[] = {
 			{.type = PAGE_NULL},
 			reference_value(stack->outer),

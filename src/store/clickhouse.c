@@ -144,7 +144,7 @@ static int clickhouse_thread(struct exporter *exporter, uint32_t number, const s
 	if (table_make_room((void **)&clickhouse->thread_hashes, sizeof(uint64_t), number, &clickhouse->hashes_room))
 		return -ENOMEM;
 	clickhouse->thread_hashes[number] =
-		hash_mix(hash_text(thread->comm), (uint64_t)thread->pid << 32 | thread->tid);
+		stable_hash_mix(stable_hash_text(thread->comm), (uint64_t)thread->pid << 32 | thread->tid);
 	return add_text(clickhouse, thread->comm, &clickhouse->thread_texts, number, &clickhouse->threads_room);
 }
 
@@ -178,8 +178,9 @@ static int clickhouse_stack(struct exporter *exporter, uint32_t number, uint32_t
 	    table_make_room((void **)&clickhouse->is_sent, 1, number, &clickhouse->sent_room))
 		return -ENOMEM;
 	clickhouse->is_sent[number] = 0;
-	uint64_t place = hash_mix(hash_text(frame_object(clickhouse, frame)), hash_text(frame_text(clickhouse, frame)));
-	clickhouse->stack_hashes[number] = hash_mix(outer ? clickhouse->stack_hashes[outer] : 0, place);
+	uint64_t place = stable_hash_mix(stable_hash_text(frame_object(clickhouse, frame)),
+					 stable_hash_text(frame_text(clickhouse, frame)));
+	clickhouse->stack_hashes[number] = stable_hash_mix(outer ? clickhouse->stack_hashes[outer] : 0, place);
 	return stack_table_add(&clickhouse->stacks, number, outer, frame);
 }
 
@@ -323,8 +324,9 @@ static uint64_t batch_number(const struct clickhouse *clickhouse)
 {
 	const char *host = clickhouse->exporter.profile.hostname;
 
-	return hash_mix(hash_mix(hash_text(clickhouse->service_name), hash_text(host ? host : "")),
-			clickhouse->samples);
+	return stable_hash_mix(
+		stable_hash_mix(stable_hash_text(clickhouse->service_name), stable_hash_text(host ? host : "")),
+		clickhouse->samples);
 }
 
 static int send_bucket(struct clickhouse *clickhouse, struct diag *reterr)
@@ -358,12 +360,12 @@ static void hash_sample(struct clickhouse *clickhouse, const struct export_sampl
 		wall_ns,
 		sample->period,
 		(uint64_t)sample->cpu,
-		hash_text(clickhouse->exporter.profile.events[sample->event].name),
+		stable_hash_text(clickhouse->exporter.profile.events[sample->event].name),
 		clickhouse->thread_hashes[sample->thread],
 	};
 
 	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		clickhouse->samples = hash_mix(clickhouse->samples, words[i]);
+		clickhouse->samples = stable_hash_mix(clickhouse->samples, words[i]);
 	clickhouse->nr_samples++;
 }
 

@@ -162,7 +162,7 @@ static uint16_t keep_rule(struct table_builder *b, const struct unwind_rule *rul
 	memcpy(words, rule, sizeof(words));
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		place = hash_mix(place, words[i]);
-	uint16_t *recent = &b->recent[place % RULE_BUCKETS];
+	uint16_t *recent = &b->recent[(place >> 32) % RULE_BUCKETS];
 	if (!memcmp(rule_at(table, *recent), rule, sizeof(*rule)))
 		return *recent;
 	uint64_t hash = siphash(b->key, (struct span){words, sizeof(words)});

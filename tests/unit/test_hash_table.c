@@ -63,6 +63,78 @@ static void test_spreads(void **state)
 	}
 }
 
+/* The key whose place, without a secret, is that of this product: the multiplication and the fold are undone. */
+static uint64_t key_of_product(uint64_t product)
+{
+	const uint64_t folded = product * 0xf1de83e19937733d;
+
+	return folded ^ folded >> 32;
+}
+
+/* Slots in use one behind the other, at most: so many has the search for a missing key to pass. */
+static size_t longest_row(const struct hash_table *table)
+{
+	size_t nr = 0, longest = 0;
+
+	for (size_t i = 0; i < 2 * table->nr_slots; i++) {
+		nr = table->slots[i & (table->nr_slots - 1)].number ? nr + 1 : 0;
+		longest = nr > longest ? nr : longest;
+	}
+	return longest;
+}
+
+/* Keys that were chosen to be searched for from one slot on, and those that fill slots one behind the other. */
+static void test_chosen_keys(void **state)
+{
+	static const unsigned shifts[] = {0, 49};
+	enum { SLOT_SHIFT = 49 /* of 2^15 slots, which MANY keys take */ };
+
+	(void)state;
+	for (size_t s = 0; s < sizeof(shifts) / sizeof(shifts[0]); s++) {
+		struct hash_table table = {0};
+		size_t far = 0;
+		for (uint64_t i = 0; i < MANY; i++) {
+			const uint64_t key = key_of_product(i << shifts[s]);
+			assert_int_equal(((key ^ key >> 32) * 0x9e3779b97f4a7c15) >> SLOT_SHIFT, shifts[s] ? i : 0);
+			assert_int_equal(hash_table_add_number(&table, key, i + 1), 0);
+			if (i % 1000 == 0)
+				assert_true(longest_row(&table) < 1000);
+		}
+		assert_int_equal(table.nr, MANY);
+		assert_int_equal(table.nr_slots, UINT64_C(1) << (64 - SLOT_SHIFT));
+		assert_true(longest_row(&table) < 1000);
+		for (uint64_t i = 0; i < MANY; i++) {
+			const uint64_t key = key_of_product(i << shifts[s]);
+			struct hash_slot *slot = hash_table_find(&table, key);
+			assert_non_null(slot);
+			assert_int_equal(slot->number, i + 1);
+			far += ((size_t)(slot - table.slots) - hash_table_place(&table, key)) & (table.nr_slots - 1);
+		}
+		assert_true(far < 2 * MANY);
+		for (uint64_t i = 0; i < MANY; i += 2)
+			hash_table_remove(&table, hash_table_find(&table, key_of_product(i << shifts[s])));
+		for (uint64_t i = 0; i < MANY; i++)
+			assert_int_equal(hash_table_find_number(&table, key_of_product(i << shifts[s])),
+					 i % 2 ? i + 1 : 0);
+		hash_table_fini(&table);
+	}
+}
+
+/* Items whose keys are equal cannot be told apart by a secret: they stay what they are. */
+static void test_many_of_one_key(void **state)
+{
+	struct hash_table table = {0};
+	size_t seen = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2000; i++)
+		assert_int_equal(hash_table_add_number(&table, 7, i + 1), 0);
+	for (struct hash_slot *slot = hash_table_find(&table, 7); slot; slot = hash_table_next(&table, slot))
+		seen++;
+	assert_int_equal(seen, 2000);
+	hash_table_fini(&table);
+}
+
 static void test_same_key(void **state)
 {
 	struct hash_table table = {0};
@@ -141,12 +213,51 @@ static void test_hashes(void **state)
 	assert_true(hash_mix(1, 2) != hash_mix(2, 1) || hash_mix(1, 2) != hash_mix(1, 3));
 }
 
+/* Of two words: that make good for each other; and which differ in bits that a multiplication leaves alone. */
+static void test_chosen_bytes(void **state)
+{
+	enum { BYTES = 16 };
+	struct hash_table table = {0};
+
+	(void)state;
+	for (uint64_t i = 0; i < MANY; i++) {
+		const uint64_t words[BYTES / 8] = {i, stable_hash_mix(BYTES, i) ^ 0x1234567};
+		const uint64_t stable = stable_hash_mix(stable_hash_mix(BYTES, words[0]), words[1]);
+		assert_int_equal(stable, stable_hash_mix(0, 0x1234567));
+		const uint64_t hash = hash_bytes(words, BYTES);
+		assert_null(hash_table_find(&table, hash));
+		assert_int_equal(hash_table_add_number(&table, hash, 1), 0);
+	}
+	hash_table_fini(&table);
+	for (uint64_t i = 0; i < MANY; i++) {
+		const uint64_t top = UINT64_C(1) << 63, folded = top >> 32;
+		const uint64_t stable = stable_hash_mix(stable_hash_mix(i, 5), 6), hash = hash_mix(hash_mix(i, 5), 6);
+		assert_int_equal(stable_hash_mix(stable_hash_mix(i, 5 ^ top), 6 ^ top ^ folded), stable);
+		assert_true(hash_mix(hash_mix(i, 5 ^ top), 6 ^ top ^ folded) != hash);
+	}
+}
+
+/* They are in databases. */
+static void test_stable_hashes(void **state)
+{
+	(void)state;
+	assert_int_equal(stable_hash_text(""), 0);
+	assert_int_equal(stable_hash_text("main"), 0x8ba76d2ed28ab4b3);
+	assert_int_equal(stable_hash_text("std::vector<int>::push_back"), 0xd0e5ab94eb7c9de9);
+	assert_int_equal(stable_hash_mix(1, 0xffffffff81000000), 0x9811862b8c5bfa3e);
+	assert_int_equal(stable_hash_mix(stable_hash_mix(0, stable_hash_text("main")), stable_hash_text("work")),
+			 0xf815af7f6efa6dcc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),    cmocka_unit_test(test_numbers), cmocka_unit_test(test_spreads),
-		cmocka_unit_test(test_same_key), cmocka_unit_test(test_remove),  cmocka_unit_test(test_clear),
-		cmocka_unit_test(test_hashes),
+		cmocka_unit_test(test_empty),           cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_spreads),         cmocka_unit_test(test_chosen_keys),
+		cmocka_unit_test(test_many_of_one_key), cmocka_unit_test(test_same_key),
+		cmocka_unit_test(test_remove),          cmocka_unit_test(test_clear),
+		cmocka_unit_test(test_hashes),          cmocka_unit_test(test_chosen_bytes),
+		cmocka_unit_test(test_stable_hashes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "analyze/symbols/dso.h"
 #include "analyze/symbols/elf.h"
 #include "analyze/symbols/symbol_text.h"
 #include "analyze/symbols/symbols.h"
@@ -539,9 +540,35 @@ static void test_many_names_that_grow(void **state)
 	assert_true(demangled <= most + sizeof(too_long) + SYMBOL_NAME_MAX);
 }
 
+/* Those that were looked up equally often in the order in which they became known, the same in each run. */
+static void test_order_of_doubts(void **state)
+{
+	enum { NR = 200, SHOWN = 20, OFTEN = 77 };
+	struct dso_table table = {0};
+	const struct dso *shown[SHOWN];
+	char name[16];
+
+	(void)state;
+	for (unsigned i = 0; i < NR; i++) {
+		snprintf(name, sizeof(name), "/lib/%u.so", i);
+		struct dso *dso = dso_find(&table, name, NULL, DSO_FILE);
+		assert_non_null(dso);
+		dso->doubt.why = DSO_OTHER_BUILD;
+		dso->doubt.nr_uses = i == OFTEN ? 2 : i % 2;
+	}
+	assert_int_equal(dso_list_doubts(&table, shown, SHOWN), NR / 2);
+	assert_string_equal(dso_long_name(shown[0]), "/lib/77.so");
+	for (unsigned i = 1; i < SHOWN; i++) {
+		snprintf(name, sizeof(name), "/lib/%u.so", 2 * i - 1);
+		assert_string_equal(dso_long_name(shown[i]), name);
+	}
+	dso_table_fini(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order_of_doubts),
 		cmocka_unit_test(test_many_are_sorted),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_sized_and_gaps),

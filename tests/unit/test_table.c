@@ -473,7 +473,7 @@ static void test_as_many_rules_as_have_numbers(void **state)
 	free(section);
 }
 
-/* As hash_mix() folds the words of a rule; that hash can be undone. */
+/* A hash that can be undone: as stable_hash_mix(), of which rules had one once. */
 static uint64_t fold_word(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);

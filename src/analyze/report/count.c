@@ -47,7 +47,7 @@ static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t 
 static struct known_caller *known_caller(const struct count *count, const struct hist_place *place, uint32_t frame)
 {
 	uint64_t hash = hash_mix((uintptr_t)place->comm, (uint64_t)place->tid << 32 | frame) + place->filtered;
-	struct known_caller *slot = &count->callers[hash & (KNOWN_CALLERS - 1)];
+	struct known_caller *slot = &count->callers[hash >> 32 & (KNOWN_CALLERS - 1)];
 
 	if (slot->comm != place->comm || slot->tid != place->tid || slot->frame != frame || slot->cpu != place->cpu ||
 	    slot->filtered != place->filtered)

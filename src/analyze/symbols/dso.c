@@ -267,6 +267,13 @@ char *dso_doubt_text(const struct dso *dso)
 	return len < 0 ? NULL : text;
 }
 
+/* Those that were looked up more often; of equals the older one, as the order in the table is another in each run. */
+static bool comes_before(const struct dso *dso, const struct dso *other)
+{
+	return dso->doubt.nr_uses != other->doubt.nr_uses ? dso->doubt.nr_uses > other->doubt.nr_uses
+							  : dso->age < other->age;
+}
+
 size_t dso_list_doubts(const struct dso_table *table, const struct dso *ret[], size_t max)
 {
 	size_t nr = 0, kept = 0;
@@ -277,7 +284,7 @@ size_t dso_list_doubts(const struct dso_table *table, const struct dso *ret[], s
 				continue;
 			nr++;
 			size_t at = kept < max ? kept++ : max;
-			for (; at && ret[at - 1]->doubt.nr_uses < dso->doubt.nr_uses; at--)
+			for (; at && comes_before(dso, ret[at - 1]); at--)
 				if (at < max)
 					ret[at] = ret[at - 1];
 			if (at < max)

@@ -468,7 +468,7 @@ static const struct hist_details *keep_lines_of_caller(struct details *details, 
 						       const struct hist_details *found)
 {
 	uint64_t key = hash_mix(hash_mix((uintptr_t)callee, (uintptr_t)found->srcline), (uintptr_t)found->srcfile);
-	struct known_caller *known = &details->callers[key % KNOWN_CALLERS];
+	struct known_caller *known = &details->callers[(key >> 32) % KNOWN_CALLERS];
 
 	if (known->callee == callee && known->srcline == found->srcline && known->srcfile == found->srcfile)
 		return known->caller;
