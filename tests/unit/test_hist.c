@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -420,6 +423,88 @@ static void test_sort_without_trees(void **state)
 	check_order(400, true);
 }
 
+static size_t nr_comparisons;
+
+int __real_strcmp(const char *a, const char *b);
+int __wrap_strcmp(const char *a, const char *b);
+
+int __wrap_strcmp(const char *a, const char *b)
+{
+	nr_comparisons++;
+	return __real_strcmp(a, b);
+}
+
+enum { NR_ALIKE = 1000, ALIKE_BYTES = 16 };
+
+/* Places that differ by a name only, of which none is longer than another: each is found without comparing all names.
+ */
+static void test_names_of_one_length(void **state)
+{
+	(void)state;
+	static const struct hist_options by_dso = {.keys = {HIST_DSO}, .nr_keys = 1},
+					 by_symbol = {.keys = {HIST_SYM}, .nr_keys = 1};
+	const struct hist_options *options[] = {&by_dso, &by_symbol};
+	char(*names)[ALIKE_BYTES] = calloc(NR_ALIKE, sizeof(*names));
+	struct dso *dsos = calloc(NR_ALIKE, sizeof(*dsos));
+
+	assert_non_null(names);
+	assert_non_null(dsos);
+	for (unsigned i = 0; i < NR_ALIKE; i++) {
+		snprintf(names[i], sizeof(names[i]), "lib%04u.so", i);
+		dsos[i].name = dsos[i].short_name = names[i];
+	}
+	for (unsigned k = 0; k < 2; k++) {
+		struct hist *hist;
+		size_t nr;
+		assert_int_equal(hist_new(options[k], &hist), 0);
+		nr_comparisons = 0;
+		for (unsigned i = 0; i < 2 * NR_ALIKE; i++)
+			add(hist, place(&sh, &dsos[i % NR_ALIKE], &sym_x, 0x11), 1);
+		assert_true(nr_comparisons < 2 * NR_ALIKE);
+		sorted(hist, &nr);
+		assert_int_equal(nr, NR_ALIKE);
+		assert_true(nr_comparisons > NR_ALIKE); /* they are counted */
+		hist_free(hist);
+	}
+	free(dsos);
+	free(names);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+	const uint32_t *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
+/* "Aa" and "BB" are one number where each letter counts 31 times the next one: so are 1024 names of ten such pairs. */
+static void test_names_that_were_chosen(void **state)
+{
+	(void)state;
+	enum { PAIRS = 10, NR = 1 << PAIRS };
+	struct stacks *stacks = stacks_new();
+	static char names[NR][2 * PAIRS + 1];
+	static struct symbol symbols[NR];
+	uint32_t hashes[NR];
+	unsigned nr = 1;
+
+	assert_non_null(stacks);
+	for (unsigned i = 0; i < NR; i++) {
+		for (unsigned k = 0; k < PAIRS; k++)
+			memcpy(names[i] + 2 * k, i >> k & 1 ? "BB" : "Aa", 2);
+		symbols[i] = (struct symbol){.start = i, .end = i + 1, .name = names[i]};
+		const struct location at = {.dso = &lib_a, .symbol = &symbols[i], .level = '.'};
+		uint32_t frame;
+		assert_int_equal(stacks_intern_frame(stacks, &at, &frame), 0);
+		hashes[i] = stacks_frame_hash(stacks, frame);
+	}
+	qsort(hashes, NR, sizeof(hashes[0]), compare_u32);
+	for (unsigned i = 1; i < NR; i++)
+		nr += hashes[i] != hashes[i - 1];
+	assert_true(nr > NR - 10);
+	stacks_free(stacks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +520,8 @@ int main(void)
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_sort_without_trees),
 		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_names_of_one_length),
+		cmocka_unit_test(test_names_that_were_chosen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,13 +73,9 @@ void stacks_keep_addresses(struct stacks *stacks)
 
 static uint32_t name_hash(const struct location *at)
 {
-	uint32_t hash = 1;
+	uint64_t hash = at->symbol ? hash_text(at->symbol->name) : hash_mix(2, at->ip);
 
-	if (!at->symbol)
-		return (uint32_t)hash_mix(2, at->ip);
-	for (const char *c = at->symbol->name; *c; c++)
-		hash = hash * 31 + (unsigned char)*c;
-	return hash;
+	return (uint32_t)(hash >> 32);
 }
 
 static bool address_counts(const struct stacks *stacks, const struct location *at)

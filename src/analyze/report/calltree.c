@@ -86,8 +86,8 @@ static uint32_t frame_hash(const struct calltree *tree, uint32_t frame)
 	const char *line = frame_line(tree, frame);
 
 	if (line)
-		return (uint32_t)hash_text(line);
-	return tree->key == CALLTREE_ADDRESS ? (uint32_t)hash_mix(1, stacks_location(tree->stacks, frame)->ip)
+		return (uint32_t)(hash_text(line) >> 32);
+	return tree->key == CALLTREE_ADDRESS ? (uint32_t)(hash_mix(1, stacks_location(tree->stacks, frame)->ip) >> 32)
 					     : stacks_frame_hash(tree->stacks, frame);
 }
 

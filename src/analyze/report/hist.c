@@ -185,17 +185,24 @@ static int compare_end(enum hist_column key, const struct hist_place_end *a, con
 	}
 }
 
+static uint64_t dso_hash(const struct dso *dso)
+{
+	return dso ? hash_text(dso_short_name(dso)) : 0;
+}
+
 static uint64_t end_hash(enum hist_column key, const struct hist_place_end *end)
 {
 	switch (key) {
 	case HIST_DSO_FROM:
 	case HIST_DSO_TO:
-	case HIST_DSO_DATA: return end->dso ? strlen(dso_short_name(end->dso)) : 0;
+	case HIST_DSO_DATA: return dso_hash(end->dso);
 	case HIST_SYM_FROM:
-	case HIST_SYM_TO: return end->symbol ? end->symbol->start : end->ip;
+	case HIST_SYM_TO: return end->symbol ? hash_mix(end->symbol->start, end->symbol->end) : end->ip;
+	case HIST_ADDRESS_FROM:
+	case HIST_ADDRESS_TO: return hash_mix(dso_hash(end->dso), end->ip);
 	case HIST_SRCLINE_FROM:
 	case HIST_SRCLINE_TO: return (uintptr_t)end->srcline;
-	case HIST_CACHE_LINE: return cache_line(end->address);
+	case HIST_CACHE_LINE: return hash_mix(dso_hash(end->dso), cache_line(end->address));
 	default: return end->ip;
 	}
 }
@@ -213,11 +220,7 @@ static int compare_field(const struct hist_field *a, const struct hist_field *b)
 
 static uint64_t field_hash(const struct hist_field *field)
 {
-	uint64_t hash = 0;
-
-	if (field)
-		memcpy(&hash, field->bytes, field->nr_bytes < sizeof(hash) ? field->nr_bytes : sizeof(hash));
-	return hash;
+	return field ? hash_bytes(field->bytes, field->nr_bytes) : 0;
 }
 
 /* mem_lvl of a perf_mem_data_src. */
@@ -324,11 +327,14 @@ static uint64_t comm_hash(struct hist *hist, const struct comm *comm)
 	return hist->last_comm_hash;
 }
 
-static uint64_t symbol_key(const struct hist_place *place)
+/* As they are compared: addresses of symbols are those of one object. */
+static uint64_t symbol_hash(const struct hist_place *place)
 {
-	if (!place->symbol)
+	const struct symbol *symbol = place->symbol;
+
+	if (!symbol)
 		return place->address;
-	return place->symbol->by_name ? hash_text(place->symbol->name) : place->symbol->start;
+	return hash_mix(dso_hash(place->dso), symbol->by_name ? hash_text(symbol->name) : symbol->start);
 }
 
 /* Equal texts are one object. */
@@ -362,10 +368,10 @@ static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
 		switch (hist->options.keys[i]) {
 		case HIST_COMM: hash = hash_mix(hash, comm_hash(hist, place->comm)); break;
-		case HIST_SYM: hash = hash_mix(hash, symbol_key(place)); break;
+		case HIST_SYM: hash = hash_mix(hash, symbol_hash(place)); break;
 		case HIST_TID: hash = hash_mix(hash, place->tid); break;
 		case HIST_CPU: hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu); break;
-		case HIST_DSO: hash = hash_mix(hash, place->dso ? strlen(dso_short_name(place->dso)) : 0); break;
+		case HIST_DSO: hash = hash_mix(hash, dso_hash(place->dso)); break;
 		default: hash = hash_mix(hash, details_hash(hist->options.keys[i], place->details)); break;
 		}
 	}
