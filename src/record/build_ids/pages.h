@@ -2,12 +2,14 @@
 /*
  * pages: the distinct (process, page) pairs that samples fell on, and when. A set of bounded room, which the owner
  * empties when it is full. Its own table, not base/hash_table.h: each sample passes here on its way from the ring, and
- * two loads must do. Private to build_ids. One owner, one thread.
+ * few loads must do. Private to build_ids. One owner, one thread.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/hash_table.h"
 
 enum { SAMPLED_PAGE_SHIFT = 12 };
 
@@ -37,9 +39,10 @@ static inline uint64_t page_number(uint64_t ip)
 	return (ip >> SAMPLED_PAGE_SHIFT) + 1;
 }
 
+/* A process may choose where it runs: without the secret of hash_mix() it could choose pages of one hash. */
 static inline uint64_t page_hash(uint64_t page, int32_t pid)
 {
-	return ((page ^ (uint64_t)(uint32_t)pid << 40) * 0x9e3779b97f4a7c15ull) >> 32; /* 2^64 / golden ratio */
+	return hash_mix(page, (uint32_t)pid) * 0x9e3779b97f4a7c15ull >> 32; /* 2^64 / golden ratio */
 }
 
 /*
