@@ -20,6 +20,11 @@ __attribute__((constructor)) static void choose_secret(void)
 		memcpy(hash_secret, random, sizeof(random));
 }
 
+uint64_t hash_table_mixed_key(uint64_t key)
+{
+	return hash_mix(0, key);
+}
+
 void hash_table_fini(struct hash_table *table)
 {
 	free(table->slots);

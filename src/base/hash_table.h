@@ -72,6 +72,9 @@ static inline uint64_t hash_mix(uint64_t hash, uint64_t value)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Private; not inline, as searches are on the path of each sample that is read, and few tables need it. */
+uint64_t hash_table_mixed_key(uint64_t key) __attribute__((cold));
+
 /* The number of the slot at which the search for the key begins. */
 static inline size_t hash_table_place(const struct hash_table *table, uint64_t key)
 {
@@ -80,8 +83,8 @@ static inline size_t hash_table_place(const struct hash_table *table, uint64_t k
 	 * product are the slot number: in a table of twice the size items keep their order, so growing the table reads
 	 * and writes memory sequentially.
 	 */
-	if (table->mixes_keys)
-		key = hash_mix(0, key);
+	if (__builtin_expect(table->mixes_keys, 0))
+		key = hash_table_mixed_key(key);
 	return ((key ^ key >> 32) * 0x9e3779b97f4a7c15ull) >> (__builtin_clzll(table->nr_slots) + 1);
 }
 
