@@ -350,6 +350,27 @@ static size_t nr_fds(void)
 	return nr;
 }
 
+/* Each takes several system calls; the thread looks at them, which is not there yet. */
+static void processes_of_the_start_are_looked_at_behind_it(void **state)
+{
+	const struct target no_tasks = {.kind = EVENT_TARGET_TASKS};
+	const struct object_watch_params params = {.target = &no_tasks, .max_fds = 1024};
+	const struct file_id none = {0};
+	struct object_watch *watch = NULL;
+
+	(void)state;
+	assert_int_equal(object_watch_open(&params, &watch), 0);
+	size_t before = nr_fds();
+	note_map_of(watch, getpid(), "//anon", &none);
+	note_map_of(watch, getpid(), "/dev/zero", &none);
+	assert_int_equal(nr_fds(), before);
+	assert_int_equal(object_watch_start(watch), 0);
+	for (unsigned ms = 0; ms < WAIT_MS && nr_fds() < before + 2; ms++)
+		usleep(1000);
+	assert_int_equal(nr_fds(), before + 2); /* its pidfd and its /tmp: once */
+	object_watch_free(watch);
+}
+
 /* As at a switch of the output, when all maps are noted anew. */
 static void a_map_that_is_noted_while_it_is_opened(void **state)
 {
@@ -379,6 +400,7 @@ int main(void)
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
 		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),
 		cmocka_unit_test(one_process_does_not_take_all_descriptors),
+		cmocka_unit_test(processes_of_the_start_are_looked_at_behind_it),
 		cmocka_unit_test(maps_are_read_once_for_all_deleted_files_of_a_process),
 	};
 

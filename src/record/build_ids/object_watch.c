@@ -52,6 +52,7 @@ enum {
 	LEAST_REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
 	MOST_REST_NS = 25000000, /* a ring has room for 200 mappings */
 	HUNG_UP_MS = 100,
+	EARLIER_AT_ONCE = 64,  /* processes */
 	EARLIER_AFTER_MS = 20, /* what was mapped before is opened; a shorter recording looks for it at the end alone */
 	STOP_TIMEOUT_S = 2,    /* objects may be many; and then a file system may not answer: */
 	JOIN_TIMEOUT_S = 3,
@@ -110,6 +111,8 @@ struct object_watch {
 	struct pool pool;
 	struct hash_table objects;               /* by hash of the file: struct watched_object */
 	struct hash_table processes;             /* by pid: struct watched_process */
+	struct buf earlier_pids;                 /* pid_t: that had run-time code when the recording began, */
+	size_t nr_earlier_noted;                 /* and how many of these were noted as processes */
 	struct hash_table nr_open_of;            /* by pid: objects that were opened because it has mapped them */
 	struct pending_objects pending, earlier; /* earlier: mapped when the recording began */
 	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
@@ -330,6 +333,42 @@ static void note_process(struct object_watch *watch, pid_t pid)
 	watch->nr_open += PROCESS_FDS;
 }
 
+static size_t nr_earlier(const struct object_watch *watch)
+{
+	return watch->earlier_pids.len / sizeof(pid_t);
+}
+
+static pid_t earlier_pid(const struct object_watch *watch, size_t i)
+{
+	pid_t pid;
+
+	memcpy(&pid, watch->earlier_pids.data + i * sizeof(pid), sizeof(pid));
+	return pid;
+}
+
+/*
+ * The lock is held. They may be thousands, which the recording does not wait for: the thread looks at them. The maps of
+ * a process follow each other. Out of memory: then it is looked at when it was sampled and lives at the end.
+ */
+static void note_earlier_process(struct object_watch *watch, pid_t pid)
+{
+	size_t nr = nr_earlier(watch);
+
+	if (!nr || earlier_pid(watch, nr - 1) != pid)
+		buf_put(&watch->earlier_pids, &pid, sizeof(pid));
+}
+
+/* Some of them, so that rings are read in between. Whether more are left. */
+static bool note_earlier_processes(struct object_watch *watch)
+{
+	pthread_mutex_lock(&watch->lock);
+	for (unsigned i = 0; i < EARLIER_AT_ONCE && watch->nr_earlier_noted < nr_earlier(watch); i++)
+		note_process(watch, earlier_pid(watch, watch->nr_earlier_noted++));
+	bool more = watch->nr_earlier_noted < nr_earlier(watch);
+	pthread_mutex_unlock(&watch->lock);
+	return more;
+}
+
 /* had_it: what it tells was so when the recording began. */
 static void note_record(struct object_watch *watch, const struct perf_event_header *header, bool had_it)
 {
@@ -338,7 +377,9 @@ static void note_record(struct object_watch *watch, const struct perf_event_head
 	if (header->type != PERF_RECORD_MMAP2 || task_event_decode(header, header, 0, &event) <= 0 ||
 	    (event.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER || !(event.prot & PROT_EXEC))
 		return;
-	if (is_run_time_code(event.name.ptr))
+	if (is_run_time_code(event.name.ptr) && had_it)
+		note_earlier_process(watch, (pid_t)event.pid);
+	else if (is_run_time_code(event.name.ptr))
 		note_process(watch, (pid_t)event.pid);
 	else if (((const char *)event.name.ptr)[0] == '/')
 		note_object(watch, &event, had_it);
@@ -416,7 +457,7 @@ void object_watch_note(struct object_watch *watch, struct span records)
 			break;
 		note_record(watch, (const void *)at, true);
 	}
-	bool pending = watch->earlier.first != NULL;
+	bool pending = watch->earlier.first || watch->nr_earlier_noted < nr_earlier(watch);
 	pthread_mutex_unlock(&watch->lock);
 	if (pending)
 		notifier_notify(&watch->wake);
@@ -666,12 +707,13 @@ static void *run(void *data)
 	for (;;) {
 		notifier_arm(&watch->wake); /* before what it wakes for is looked at under the lock */
 		bool last = is_stopping(watch);
+		bool more = !last && note_earlier_processes(watch);
 		look(watch);
 		if (last)
 			break;
 		int wait_ms = look_at_earlier(watch, timeout);
 		rest(watch);
-		if (poll(watch->polls, watch->nr_polls, wait_ms) < 0 && errno != EINTR)
+		if (poll(watch->polls, watch->nr_polls, more ? 0 : wait_ms) < 0 && errno != EINTR)
 			break;
 		if (watch->polls[watch->nr_rings].revents)
 			notifier_acknowledge(&watch->wake);
@@ -843,6 +885,7 @@ void object_watch_free(struct object_watch *watch)
 	notifier_close(&watch->wake);
 	hash_table_fini(&watch->objects);
 	hash_table_fini(&watch->processes);
+	buf_fini(&watch->earlier_pids);
 	hash_table_fini(&watch->nr_open_of);
 	pool_fini(&watch->pool);
 	free(watch->rings);
