@@ -26,10 +26,23 @@ struct delivered_record {
 	struct source *by;
 };
 
+enum { CACHE_LINE = 64 };
+
 struct session {
+	/* Threads that decode records read these, while another one finds the next records. */
+	enum session_flags flags;
+	struct event_desc *events;
+	struct session_layout *layouts; /* of each event */
+	size_t nr_events, events_room;
+	struct hash_table ids;      /* of all events: to the index, plus 1 */
+	int id_offset, id_distance; /* of the first event, which all events share; -1: no ids */
+
+	struct session_times *times; /* heap; of samples that are wanted; NULL: all */
+	size_t nr_times;
+
+	char apart[CACHE_LINE]; /* what follows changes with each record: then those threads would wait for its line */
 	struct session_info info;
 	char *path;
-	enum session_flags flags;
 	int fd;                            /* -1: none of ours */
 	const volatile sig_atomic_t *stop; /* see session_stop_at() */
 	struct span whole; /* the mapping of the (main) file, or the memory of a test; {NULL, 0} for a pipe */
@@ -39,14 +52,6 @@ struct session {
 	struct order order;
 	struct session_directory *directory; /* NULL: a single file */
 
-	struct event_desc *events;
-	struct session_layout *layouts; /* of each event */
-	size_t nr_events, events_room;
-	struct hash_table ids;      /* of all events: to the index, plus 1 */
-	int id_offset, id_distance; /* of the first event, which all events share; -1: no ids */
-
-	struct session_times *times; /* heap; of samples that are wanted; NULL: all */
-	size_t nr_times;
 	struct span feature_table;       /* of a file */
 	struct span private_block;       /* behind the table; {NULL, 0}: none, or damaged */
 	struct session_feature *records; /* HEADER_FEATURE and TRACING_DATA of a stream, newest first */
