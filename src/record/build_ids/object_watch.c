@@ -313,24 +313,38 @@ static bool open_process(pid_t pid, struct watched_process *ret)
 	return true;
 }
 
-/* The lock is held, for few system calls: processes that compile are few. */
-static void note_process(struct object_watch *watch, pid_t pid)
+/* The lock is held. Whether the process is to be opened. */
+static bool wants_process(struct object_watch *watch, pid_t pid)
 {
 	struct watched_process *process = pid > 0 ? hash_table_find_item(&watch->processes, (uint64_t)pid) : NULL;
-	struct watched_process opened;
 
 	if (process)
 		process->reused |= process->ended && is_reused(process);
-	if (pid <= 0 || process || watch->processes.nr >= MAX_PROCESSES ||
-	    watch->nr_open + PROCESS_FDS > watch->max_open || !open_process(pid, &opened))
-		return;
-	process = pool_take(&watch->pool, sizeof(*process));
-	if (!process || hash_table_add(&watch->processes, (uint64_t)pid, process)) {
-		close_process(&opened);
+	return pid > 0 && !process && watch->processes.nr < MAX_PROCESSES &&
+	       watch->nr_open + PROCESS_FDS <= watch->max_open;
+}
+
+/* The lock is held. Takes the descriptors. */
+static void add_process(struct object_watch *watch, struct watched_process *opened)
+{
+	struct watched_process *process =
+		wants_process(watch, opened->pid) ? pool_take(&watch->pool, sizeof(*process)) : NULL;
+
+	if (!process || hash_table_add(&watch->processes, (uint64_t)opened->pid, process)) {
+		close_process(opened);
 		return;
 	}
-	*process = opened;
+	*process = *opened;
 	watch->nr_open += PROCESS_FDS;
+}
+
+/* The lock is held, for few system calls: few processes start to compile at a time. */
+static void note_process(struct object_watch *watch, pid_t pid)
+{
+	struct watched_process opened;
+
+	if (wants_process(watch, pid) && open_process(pid, &opened))
+		add_process(watch, &opened);
 }
 
 static size_t nr_earlier(const struct object_watch *watch)
@@ -361,11 +375,23 @@ static void note_earlier_process(struct object_watch *watch, pid_t pid)
 /* Some of them, so that rings are read in between. Whether more are left. */
 static bool note_earlier_processes(struct object_watch *watch)
 {
-	pthread_mutex_lock(&watch->lock);
-	for (unsigned i = 0; i < EARLIER_AT_ONCE && watch->nr_earlier_noted < nr_earlier(watch); i++)
-		note_process(watch, earlier_pid(watch, watch->nr_earlier_noted++));
-	bool more = watch->nr_earlier_noted < nr_earlier(watch);
-	pthread_mutex_unlock(&watch->lock);
+	bool more = true;
+
+	for (unsigned i = 0; i < EARLIER_AT_ONCE && more; i++) {
+		struct watched_process opened;
+		pid_t pid = 0;
+		pthread_mutex_lock(&watch->lock);
+		if (watch->nr_earlier_noted < nr_earlier(watch))
+			pid = earlier_pid(watch, watch->nr_earlier_noted++);
+		bool wanted = wants_process(watch, pid);
+		more = !watch->stop_by_ns && watch->nr_earlier_noted < nr_earlier(watch);
+		pthread_mutex_unlock(&watch->lock);
+		if (!wanted || !open_process(pid, &opened))
+			continue;
+		pthread_mutex_lock(&watch->lock);
+		add_process(watch, &opened);
+		pthread_mutex_unlock(&watch->lock);
+	}
 	return more;
 }
 
@@ -684,14 +710,16 @@ static void rest(const struct object_watch *watch)
 static int look_at_earlier(struct object_watch *watch, int timeout_ms)
 {
 	pthread_mutex_lock(&watch->lock);
-	bool none = !watch->earlier.first;
+	bool none = !watch->earlier.first && watch->nr_earlier_noted == nr_earlier(watch);
 	pthread_mutex_unlock(&watch->lock);
 	if (none)
 		return timeout_ms;
 	if (clock_ns(CLOCK_MONOTONIC) < watch->earlier_at_ns)
 		return EARLIER_AFTER_MS;
+	bool more = note_earlier_processes(watch);
+	look_at_processes(watch);
 	open_pending(watch, &watch->earlier);
-	return timeout_ms;
+	return more ? 0 : timeout_ms;
 }
 
 static void *run(void *data)
@@ -707,13 +735,12 @@ static void *run(void *data)
 	for (;;) {
 		notifier_arm(&watch->wake); /* before what it wakes for is looked at under the lock */
 		bool last = is_stopping(watch);
-		bool more = !last && note_earlier_processes(watch);
 		look(watch);
 		if (last)
 			break;
 		int wait_ms = look_at_earlier(watch, timeout);
 		rest(watch);
-		if (poll(watch->polls, watch->nr_polls, more ? 0 : wait_ms) < 0 && errno != EINTR)
+		if (poll(watch->polls, watch->nr_polls, wait_ms) < 0 && errno != EINTR)
 			break;
 		if (watch->polls[watch->nr_rings].revents)
 			notifier_acknowledge(&watch->wake);
