@@ -569,6 +569,60 @@ static void a_process_whose_first_thread_ended_has_maps(void **state)
 	assert_int_equal(count_records(&process, PERF_RECORD_COMM, pid), 2);
 }
 
+/* The records of these processes among those of all tasks, in their order. */
+static void records_of(const pid_t *pids, size_t nr, unsigned nr_threads, struct buf *ret)
+{
+	const struct synth_params params = {.mmap2 = true, .nr_threads = nr_threads};
+	AUTO_BUF struct buf all = {0};
+
+	assert_int_equal(synth_all_tasks(&params, &all), 0);
+	struct span left = {all.data, all.len};
+	for (struct view view; take(&left, &view);) {
+		bool ours = false;
+		for (size_t i = 0; i < nr && !ours; i++)
+			ours = u32_at(&view, sizeof(view.header)) == (uint32_t)pids[i];
+		if (ours)
+			buf_put(ret, view.bytes, view.header.size);
+	}
+}
+
+/* They are enough for more than one thread where the number of threads is not given. */
+static void many_processes_are_read_once_by_any_number_of_threads(void **state)
+{
+	enum { NR = 820, COUNTED = 20 };
+	AUTO_BUF struct buf one = {0}, few = {0}, useful = {0};
+	pid_t pids[NR], counted[COUNTED], parent = getpid();
+
+	(void)state;
+	for (size_t i = 0; i < NR; i++) {
+		pids[i] = fork();
+		assert_true(pids[i] >= 0);
+		if (pids[i])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (getppid() == parent)
+			pause();
+		_exit(0);
+	}
+	for (size_t i = 0; i < COUNTED; i++)
+		counted[i] = pids[i * (NR - 1) / (COUNTED - 1)];
+	records_of(counted, COUNTED, 1, &one);
+	records_of(counted, COUNTED, 3, &few);
+	records_of(counted, COUNTED, 0, &useful);
+	for (size_t i = 0; i < NR; i++) {
+		kill(pids[i], SIGKILL);
+		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+	}
+	for (size_t i = 0; i < COUNTED; i++) {
+		assert_int_equal(count_records(&one, PERF_RECORD_COMM, counted[i]), 1);
+		assert_true(count_records(&one, PERF_RECORD_MMAP2, counted[i]) > 2);
+	}
+	assert_int_equal(few.len, one.len);
+	assert_memory_equal(few.data, one.data, one.len);
+	assert_int_equal(useful.len, one.len);
+	assert_memory_equal(useful.data, one.data, one.len);
+}
+
 static void a_task_that_is_gone_is_reported(void **state)
 {
 	const struct synth_params params = {.mmap2 = true};
@@ -601,6 +655,7 @@ int main(void)
 		cmocka_unit_test(maps_of_hugetlbfs_are_memory),
 		cmocka_unit_test(threads_that_are_gone_are_skipped),
 		cmocka_unit_test(a_process_whose_first_thread_ended_has_maps),
+		cmocka_unit_test(many_processes_are_read_once_by_any_number_of_threads),
 		cmocka_unit_test(a_task_that_is_gone_is_reported),
 	};
 

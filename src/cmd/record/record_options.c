@@ -1149,7 +1149,8 @@ const struct option record_option_table[] = {
 	 .set = set_small_number,
 	 .offset = AT(synth.nr_threads),
 	 .flags = OPTION_NO_NEGATE,
-	 .help = "Read the tasks that run already from /proc with N threads. Default: 1"},
+	 .help = "Read the tasks that run already from /proc with N threads. Default: one for each 400 "
+		 "processes, at most 4, and not more than CPUs"},
 	{.name = "proc-map-timeout",
 	 .arg = "MS",
 	 .set = set_small_number,

@@ -33,7 +33,7 @@ struct synth_params {
 	bool skip_tasks;      /* no COMM and FORK records */
 	bool skip_maps;
 	unsigned maps_timeout_ms; /* limit for reading the maps of one process; 0: none */
-	unsigned nr_threads;      /* that read procfs; 0: one */
+	unsigned nr_threads;      /* that read procfs of all tasks; 0: as many as are useful */
 };
 
 /* An id of an event, and where the event was opened; for ID_INDEX. */

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/cpuset.h"
 #include "base/log.h"
 #include "event/parse/event.h"
 #include "perfdata/record.h"
@@ -271,7 +272,7 @@ struct synth_worker {
 	const struct synth_params *params;
 	const pid_t *pids;
 	size_t nr;
-	struct buf out;
+	struct buf *out, own; /* out: own, or that of all */
 	int err;
 	pthread_t thread;
 	bool started;
@@ -282,23 +283,35 @@ static void *synth_worker_run(void *arg)
 	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
 	struct synth_worker *worker = arg;
 
-	worker->err = walk_init(&walk, worker->params, &worker->out);
+	worker->err = walk_init(&walk, worker->params, worker->out);
 	walk.all = true;
 	for (size_t i = 0; i < worker->nr && !worker->err; i++)
 		put_process(&walk, worker->pids[i], PUT_FORK_AND_COMM);
-	worker->err = worker->err ? worker->err : buf_status(&worker->out);
+	worker->err = worker->err ? worker->err : buf_status(worker->out);
 	return NULL;
+}
+
+/* Where there are few processes more threads do not end sooner, and more than a few wait for each other in procfs. */
+static size_t useful_workers(size_t nr_processes)
+{
+	enum { FEW_PROCESSES = 400, FEW_WORKERS = 4 };
+	size_t nr_cpus = nr_processes < 2 * FEW_PROCESSES ? 1 : cpuset_count_allowed();
+	size_t nr = nr_processes / FEW_PROCESSES;
+
+	nr = nr < nr_cpus ? nr : nr_cpus;
+	return nr < 1 ? 1 : nr < FEW_WORKERS ? nr : FEW_WORKERS;
 }
 
 int synth_all_tasks(const struct synth_params *params, struct buf *out)
 {
 	enum { WORKERS_MAX = 256 };
-	size_t nr = 0, nr_workers = params->nr_threads > 1 ? params->nr_threads : 1;
+	size_t nr = 0;
 	AUTO_FREE pid_t *pids = pids_list(&nr);
 	int err = 0;
 
 	if (!pids)
 		return -errno;
+	size_t nr_workers = params->nr_threads ? params->nr_threads : useful_workers(nr);
 	if (nr_workers > WORKERS_MAX)
 		nr_workers = WORKERS_MAX;
 	AUTO_FREE struct synth_worker *workers = calloc(nr_workers, sizeof(*workers));
@@ -308,6 +321,7 @@ int synth_all_tasks(const struct synth_params *params, struct buf *out)
 		size_t first = nr * i / nr_workers;
 		workers[i] = (struct synth_worker){
 			.params = params, .pids = pids + first, .nr = nr * (i + 1) / nr_workers - first};
+		workers[i].out = i ? &workers[i].own : out;
 		workers[i].started = i && pthread_create(&workers[i].thread, NULL, synth_worker_run, &workers[i]) == 0;
 	}
 	for (size_t i = 0; i < nr_workers; i++) {
@@ -315,9 +329,9 @@ int synth_all_tasks(const struct synth_params *params, struct buf *out)
 			pthread_join(workers[i].thread, NULL);
 		else
 			synth_worker_run(&workers[i]);
-		buf_put(out, workers[i].out.data, workers[i].out.len);
+		buf_put(out, workers[i].own.data, workers[i].own.len);
 		err = err ? err : workers[i].err;
-		buf_fini(&workers[i].out);
+		buf_fini(&workers[i].own);
 	}
 	return err ? err : buf_status(out);
 }
