@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from perfdata import COMM, FINISHED_INIT, PerfData  # noqa: E402
+from perfdata import COMM, FINISHED_INIT, MMAP2, NAMESPACES, PerfData  # noqa: E402
 
 # As in test_exactly_once.py: the second event has lost nothing but samples.
 COUNTED = 'dummy,syscalls:sys_enter_getppid'
@@ -156,6 +156,19 @@ def test_each_file_has_the_initial_state(millrace, programs, spawn, tmp_path):
     for data in with_samples:
         assert any(record.type == COMM and b'spin' in record.body for record in data.records())
         assert data.features >> 2 & 1  # BUILD_ID
+
+
+def test_namespaces_are_once_in_each_file(millrace, spawn, tmp_path):
+    """And tell no name or map of a task a second time."""
+    target = spawn(['sleep', '60'])
+    file = tmp_path / 'p.data'
+    millrace('record', '--switch-output', '--namespaces', '-e', 'dummy', '-p', target.pid, '-o', file, '--', 'sh', '-c',
+             'for i in 1 2 3; do sleep 0.3; kill -USR2 $PPID; done; sleep 0.3')
+    assert len(parts_of(file)) >= 2
+    counted = [Counter((record.type, record.body) for record in PerfData(part).records()
+                       if record.type in (COMM, MMAP2, NAMESPACES)) for part in parts_of(file)]
+    for counts in counted:
+        assert set(counts.values()) == {1} and {kind for kind, _ in counts} == {COMM, MMAP2, NAMESPACES}
 
 
 @pytest.mark.parametrize('options', [[], ['--overwrite'], ['-z']], ids=' '.join)

@@ -219,15 +219,35 @@ static int put_running_tasks(const struct initial_state *state, const struct syn
 	return err == -ESRCH && proc_is_mounted() ? 0 : err;
 }
 
-/* Tasks that have ended since are known to the task log alone; what it lacks, to /proc alone. */
+/* The task log has no namespaces: those of tasks that still run. */
+static int put_running_namespaces(const struct initial_state *state, const struct synth_params *params, struct buf *out)
+{
+	AUTO_BUF struct buf tasks = {0};
+	struct synth_params without_maps = *params;
+	struct perf_event_header header;
+
+	without_maps.skip_maps = true;
+	without_maps.nr_threads = params->nr_threads ? params->nr_threads : 1; /* others are recorded beside it */
+	int err = put_running_tasks(state, &without_maps, &tasks);
+	for (size_t at = 0; at < tasks.len; at += header.size) {
+		memcpy(&header, tasks.data + at, sizeof(header));
+		if (header.type == PERF_RECORD_NAMESPACES)
+			buf_put(out, tasks.data + at, header.size);
+	}
+	return err == -ESRCH ? 0 : err; /* they have all ended */
+}
+
+/* Tasks that have ended since are known to the task log alone. */
 static int put_tasks(const struct initial_state *state, const struct synth_params *params, struct buf *out)
 {
 	bool known;
 	int err = task_log_put(state->task_log, out, &known);
 	size_t before = out->len;
 
-	if (err || (known && !params->namespaces))
+	if (err)
 		return err;
+	if (known)
+		return params->namespaces ? put_running_namespaces(state, params, out) : 0;
 	err = put_running_tasks(state, params, out);
 	if (out->failed || (err && err != -ESRCH))
 		return err;
