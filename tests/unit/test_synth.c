@@ -412,22 +412,26 @@ static void maps_are_the_same_by_query_and_by_text(void **state)
 		munmap(mapped[i], 4096);
 }
 
-/* What is mapped from hugetlbfs is memory; a directory whose name only begins as its mount does is another one. */
+/*
+ * What is mapped from hugetlbfs is memory, from each of its mounts; a directory whose name only begins as that of a
+ * mount is another one.
+ */
 static void maps_of_hugetlbfs_are_memory(void **state)
 {
-	static const char *const below[] = {"huge/file", "huge2/file"};
+	enum { NR_DIRS = 3, NR_HUGE = 2 };
+	static const char *const below[NR_DIRS] = {"huge/file", "huge 1G/file", "huge2/file"};
 	const struct synth_params params = {.mmap2 = true, .data_maps = true};
-	char dir[] = "/tmp/millrace-synth-XXXXXX", path[2][64], huge[64], parent[64];
+	char dir[] = "/tmp/millrace-synth-XXXXXX", path[NR_DIRS][64], mounts[256], parent[64];
 	AUTO_BUF struct buf out = {0};
 	AUTO_FD int maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	void *mapped[2];
+	void *mapped[NR_DIRS];
 	struct synth_maps maps;
 	struct view view;
-	unsigned nr_memory = 0, nr_named = 0;
+	unsigned nr_found[NR_DIRS] = {0};
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < NR_DIRS; i++) {
 		snprintf(path[i], sizeof(path[i]), "%s/%s", dir, below[i]);
 		snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path[i], '/') - path[i]), path[i]);
 		assert_int_equal(mkdir(parent, 0700), 0);
@@ -436,27 +440,26 @@ static void maps_of_hugetlbfs_are_memory(void **state)
 		mapped[i] = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 		assert_ptr_not_equal(mapped[i], MAP_FAILED);
 	}
-	snprintf(huge, sizeof(huge), "%s/huge", dir);
+	snprintf(mounts, sizeof(mounts),
+		 "none %s tmpfs rw 0 0\nhugetlbfs %s/huge hugetlbfs rw,pagesize=2M 0 0\n"
+		 "none %s/huge\\0401G hugetlbfs rw,pagesize=1024M 0 0\n",
+		 dir, dir, dir);
 	assert_int_equal(synth_maps_init(&maps, &params, &out), 0);
-	free(maps.huge_dir);
-	maps.huge_dir = strdup(huge);
+	synth_huge_dirs(mounts, &maps.huge_dirs);
 	assert_int_equal(synth_maps_put(&maps, getpid(), maps_fd), 0);
 	synth_maps_fini(&maps);
 	for (struct span rest = buf_span(&out); take(&rest, &view);) {
 		const char *name = (const char *)view.bytes + 72;
-		if (u64_at(&view, 16) == (uintptr_t)mapped[0]) {
-			assert_string_equal(name, "//anon");
-			assert_true(u32_at(&view, 68) & MAP_HUGETLB);
-			nr_memory++;
-		} else if (u64_at(&view, 16) == (uintptr_t)mapped[1]) {
-			assert_string_equal(name, path[1]);
-			assert_false(u32_at(&view, 68) & MAP_HUGETLB);
-			nr_named++;
+		for (size_t i = 0; i < NR_DIRS; i++) {
+			if (u64_at(&view, 16) != (uintptr_t)mapped[i])
+				continue;
+			assert_string_equal(name, i < NR_HUGE ? "//anon" : path[i]);
+			assert_int_equal((u32_at(&view, 68) & MAP_HUGETLB) != 0, i < NR_HUGE);
+			nr_found[i]++;
 		}
 	}
-	assert_int_equal(nr_memory, 1);
-	assert_int_equal(nr_named, 1);
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < NR_DIRS; i++) {
+		assert_int_equal(nr_found[i], 1);
 		munmap(mapped[i], 4096);
 		unlink(path[i]);
 		*strrchr(path[i], '/') = '\0';

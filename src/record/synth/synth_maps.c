@@ -54,21 +54,51 @@ enum {
 	MAP_QUERY_OR_NEXT = 0x10, /* the next one when none lies at the address */
 };
 
-/* The first mount of hugetlbfs: what is mapped from there is memory, no object. */
-static char *huge_dir_find(void)
+static bool is_octal(const char *digits)
 {
-	AUTO_BUF struct buf mounts = {0};
+	for (unsigned i = 0; i < 3; i++)
+		if (digits[i] < '0' || digits[i] > '7')
+			return false;
+	return true;
+}
+
+/* "\040" is a blank: proc_pid_mounts(5). In place. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; from++) {
+		if (*from == '\\' && is_octal(from + 1)) {
+			*to++ = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
+			from += 3;
+		} else {
+			*to++ = *from;
+		}
+	}
+	*to = '\0';
+}
+
+void synth_huge_dirs(char *mounts, struct buf *ret)
+{
 	char *rest = NULL;
 
-	if (fd_slurp("/proc/self/mounts", 1 << 22, &mounts) || !buf_text(&mounts)[0])
-		return NULL;
-	for (char *line = strtok_r((char *)mounts.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+	for (char *line = strtok_r(mounts, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char dir[PATH_MAX], type[32];
 
-		if (sscanf(line, "%*s %4095s %31s", dir, type) == 2 && !strcmp(type, "hugetlbfs"))
-			return strdup(dir);
+		if (sscanf(line, "%*s %4095s %31s", dir, type) != 2 || strcmp(type, "hugetlbfs"))
+			continue;
+		unescape(dir);
+		buf_put(ret, dir, strlen(dir) + 1);
 	}
-	return NULL;
+}
+
+/* There may be a mount for each size of pages. */
+static void find_huge_dirs(struct buf *ret)
+{
+	AUTO_BUF struct buf mounts = {0};
+
+	if (!fd_slurp("/proc/self/mounts", 1 << 22, &mounts) && buf_text(&mounts)[0])
+		synth_huge_dirs((char *)mounts.data, ret);
 }
 
 /*
@@ -97,7 +127,7 @@ int synth_maps_init(struct synth_maps *maps, const struct synth_params *params, 
 	maps->window = malloc(WINDOW_BYTES);
 	if (!maps->window)
 		return -ENOMEM;
-	maps->huge_dir = huge_dir_find();
+	find_huge_dirs(&maps->huge_dirs);
 	vsyscall_find(&maps->vsyscall);
 	return 0;
 }
@@ -105,7 +135,7 @@ int synth_maps_init(struct synth_maps *maps, const struct synth_params *params, 
 void synth_maps_fini(struct synth_maps *maps)
 {
 	free(maps->window);
-	free(maps->huge_dir);
+	buf_fini(&maps->huge_dirs);
 }
 
 /* Samples fall on what can run, or with data_maps also on what can be read. */
@@ -162,6 +192,17 @@ static bool is_below(const char *path, const char *dir)
 	return strncmp(path, dir, len) == 0 && path[len] == '/';
 }
 
+/* What is mapped from there is memory, no object. */
+static bool is_in_huge_dir(const struct synth_maps *maps, const char *name)
+{
+	const struct buf *dirs = &maps->huge_dirs;
+
+	for (size_t at = 0; at < dirs->len; at += strlen((const char *)dirs->data + at) + 1)
+		if (is_below(name, (const char *)dirs->data + at))
+			return true;
+	return false;
+}
+
 static void put_map(struct synth_maps *maps, pid_t pid, const struct proc_map *map, const char *name)
 {
 	struct record_mmap2 record = {
@@ -181,7 +222,7 @@ static void put_map(struct synth_maps *maps, pid_t pid, const struct proc_map *m
 
 	if (name[0] == '\0')
 		name = "//anon";
-	if (maps->huge_dir && is_below(name, maps->huge_dir)) {
+	if (is_in_huge_dir(maps, name)) {
 		name = "//anon";
 		record.flags |= MAP_HUGETLB;
 	}
