@@ -120,10 +120,11 @@ def test_a_process_is_synthesised_as_by_perf(both, target, options):
 
 
 def test_threads_are_synthesised_as_by_perf(both, target):
+    """But for what perf writes once more for the next thread of a process."""
     tids = sorted(os.listdir(f'/proc/{target.pid}/task'))  # as text: the order that perf gives them
     for chosen in [tids[1]], tids[1:3], [tids[0], tids[2]]:
         ours, theirs = both('-e', 'cpu-clock', '-t', ','.join(chosen))
-        assert_equal(of_pids(ours, [target.pid]), of_pids(theirs, [target.pid]))
+        assert_equal(of_pids(ours, [target.pid]), list(dict.fromkeys(of_pids(theirs, [target.pid]))))
 
 
 def quiet_state(number):

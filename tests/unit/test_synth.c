@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -493,6 +494,15 @@ static void *wait_for_ever(void *arg)
 	return NULL;
 }
 
+static void *write_tid(void *fd)
+{
+	pid_t tid = gettid();
+
+	if (write(*(int *)fd, &tid, sizeof(tid)) != sizeof(tid))
+		_exit(1);
+	return wait_for_ever(NULL);
+}
+
 /* How many of the records are of this type and task. */
 static size_t count_records(const struct buf *records, uint32_t type, pid_t pid)
 {
@@ -529,6 +539,49 @@ static void wait_until_it_is_a_zombie(pid_t pid)
 	kill(pid, SIGKILL);
 	fail_msg("the first thread of process %d has not ended after %d s: its state is %c", pid, MOST_MS / 1000,
 		 state[2]);
+}
+
+/* Of a process whose first thread has ended, too. */
+static void maps_of_several_threads_are_those_of_one(void **state)
+{
+	enum { NR_THREADS = 3 };
+	const struct synth_params params = {.mmap2 = true};
+	AUTO_BUF struct buf process = {0}, threads = {0}, ended = {0};
+	pid_t tids[NR_THREADS];
+	int ends[2];
+	char go = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		pthread_t thread;
+		alarm(60);
+		close(ends[0]);
+		for (size_t i = 0; i < NR_THREADS; i++)
+			pthread_create(&thread, NULL, write_tid, &ends[1]);
+		while (read(ends[1], &go, 1) != 1)
+			;
+		syscall(SYS_exit, 0); /* of this thread */
+	}
+	close(ends[1]);
+	for (size_t i = 0; i < NR_THREADS; i++)
+		assert_int_equal(read(ends[0], &tids[i], sizeof(tids[i])), sizeof(tids[i]));
+	assert_int_equal(synth_process(&params, pid, &process), 0);
+	assert_int_equal(synth_threads(&params, tids, NR_THREADS, &threads), 0);
+	assert_int_equal(write(ends[0], &go, 1), 1);
+	wait_until_it_is_a_zombie(pid);
+	assert_int_equal(synth_threads(&params, tids, NR_THREADS, &ended), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(ends[0]);
+	size_t nr = count_records(&process, PERF_RECORD_MMAP2, pid);
+	assert_true(nr > 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct buf *found = i ? &ended : &threads;
+		assert_int_equal(count_records(found, PERF_RECORD_MMAP2, pid), nr);
+		assert_int_equal(count_records(found, PERF_RECORD_COMM, pid), NR_THREADS + 1);
+	}
 }
 
 /* /proc/PID/maps is empty then, though other threads run. */
@@ -657,6 +710,7 @@ int main(void)
 		cmocka_unit_test(maps_are_the_same_by_query_and_by_text),
 		cmocka_unit_test(maps_of_hugetlbfs_are_memory),
 		cmocka_unit_test(threads_that_are_gone_are_skipped),
+		cmocka_unit_test(maps_of_several_threads_are_those_of_one),
 		cmocka_unit_test(a_process_whose_first_thread_ended_has_maps),
 		cmocka_unit_test(many_processes_are_read_once_by_any_number_of_threads),
 		cmocka_unit_test(a_task_that_is_gone_is_reported),

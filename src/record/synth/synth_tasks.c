@@ -356,10 +356,14 @@ static bool tids_have(const pid_t *tids, size_t nr, pid_t tid)
 int synth_threads(const struct synth_params *params, const pid_t *tids, size_t nr, struct buf *out)
 {
 	__attribute__((cleanup(walk_fini))) struct walk walk = {0};
+	/* Processes whose first thread was added, and those whose maps are another one's. */
+	AUTO_FREE pid_t *added = calloc(nr + 1, sizeof(*added)), *mapped = calloc(nr + 1, sizeof(*mapped));
 	int err = walk_init(&walk, params, out);
-	size_t nr_found = 0;
+	size_t nr_found = 0, nr_added = 0, nr_mapped = 0;
 	struct task task, leader;
 
+	if (!err && (!added || !mapped))
+		err = -ENOMEM;
 	if (err)
 		return err;
 	for (size_t i = 0; i < nr; i++) {
@@ -369,12 +373,15 @@ int synth_threads(const struct synth_params *params, const pid_t *tids, size_t n
 			continue;
 		nr_found++;
 		put_task(&walk, &task, PUT_COMM);
-		/* the maps belong to the first thread: it is added when it was not named */
+		/* the maps belong to the first thread: it is added, once, when it was not named */
 		if (tgid == tids[i] || task_read(&walk, tgid, tgid, &leader))
 			continue;
-		if (!tids_have(tids, nr, tgid))
+		if (!tids_have(tids, nr, tgid) && !tids_have(added, nr_added, tgid)) {
 			put_task(&walk, &leader, PUT_COMM);
-		put_maps_for(&walk, &leader, &task);
+			added[nr_added++] = tgid;
+		}
+		if (!tids_have(mapped, nr_mapped, tgid) && put_maps_for(&walk, &leader, &task))
+			mapped[nr_mapped++] = tgid;
 	}
 	return nr_found == 0 && nr > 0 ? -ESRCH : buf_status(out);
 }
