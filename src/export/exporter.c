@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/diag.h"
 #include "config.h"
 #include "export/formats.h"
@@ -71,6 +72,13 @@ const char *export_value_name(const struct export_profile *profile, size_t index
 	for (size_t i = 0; i < index; i++)
 		taken |= events[i].unit == events[index].unit;
 	return taken ? events[index].name : times[events[index].unit];
+}
+
+void export_count_name(const struct export_profile *profile, size_t index, struct buf *ret)
+{
+	if (index)
+		buf_printf(ret, "%s_", export_value_name(profile, index));
+	buf_put_text(ret, "samples");
 }
 
 int export_close(struct exporter *exporter, struct diag *reterr)

@@ -363,14 +363,18 @@ static int put_event(struct otlp *otlp, uint32_t number)
 {
 	const struct export_profile *about = &otlp->exporter.profile;
 	const struct export_event *event = &about->events[number];
+	AUTO_BUF struct buf count_name = {0};
 	struct sample_list list = {0};
 	int err = make_list(otlp, number, &list);
 
+	export_count_name(about, number, &count_name);
+	if (!err)
+		err = buf_status(&count_name);
 	for (unsigned count = 0; count < 2 && !err && list.nr; count++) {
 		Otlp__Profile profile = OTLP__PROFILE__INIT;
 		Otlp__ValueType type = OTLP__VALUE_TYPE__INIT;
 		set_values(otlp, number, &list, count);
-		type.type_strindex = text_of(otlp, count ? "samples" : export_value_name(about, number));
+		type.type_strindex = text_of(otlp, count ? buf_text(&count_name) : export_value_name(about, number));
 		type.unit_strindex = text_of(otlp, count || event->unit == EXPORT_COUNT ? "count" : "nanoseconds");
 		if (type.type_strindex < 0 || type.unit_strindex < 0) {
 			err = -ENOMEM;

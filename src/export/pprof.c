@@ -74,16 +74,16 @@ static void put(struct pprof *pprof, const Pprof__Profile *piece)
 	proto_put(&pprof->gzip.plain, &piece->base);
 }
 
-/* The names of an event's two sample types. The first event's count is what readers call "samples". */
+/* The names of an event's two sample types. */
 static int event_types(struct pprof *pprof, size_t index, Pprof__ValueType ret[2])
 {
 	const struct export_event *event = &pprof->exporter.profile.events[index];
 	const char *name = export_value_name(&pprof->exporter.profile, index);
 	AUTO_BUF struct buf count = {0};
 
-	if (index)
-		buf_printf(&count, "%s_", name);
-	buf_put_text(&count, "samples");
+	export_count_name(&pprof->exporter.profile, index, &count);
+	if (count.failed)
+		return -ENOMEM;
 	ret[0] = ret[1] = (Pprof__ValueType)PPROF__VALUE_TYPE__INIT;
 	ret[0].type = text_of(pprof, buf_text(&count));
 	ret[0].unit = text_of(pprof, "count");

@@ -234,7 +234,7 @@ def otlp_profiles(text):
 
 
 def test_otlp_events_have_names_of_their_own(millrace, run, tmp_path):
-    """Of several that count a time the first is "cpu", as with pprof."""
+    """Of several that count a time the first is "cpu", and of all the first's count is "samples", as with pprof."""
     if 'otlp' not in formats(millrace) or not shutil.which('protoc'):
         pytest.skip('no otlp, or no protoc: tools/deps readers')
     data, out = tmp_path / 'perf.data', tmp_path / 'out'
@@ -247,7 +247,8 @@ def test_otlp_events_have_names_of_their_own(millrace, run, tmp_path):
                                      records=records + perf_file.FINISHED_ROUND))
     millrace('export', '-i', data, '--format=otlp', '-o', out)
     text = run(['sh', '-c', f'protoc -I{PROTO} --decode=otlp.ProfilesData {PROTO}/otlp.proto < {out}']).out
-    assert otlp_profiles(text)[1] == {'cpu': [100], 'cpu-clock:k': [200], 'task-clock': [300], 'samples': [1, 1, 1]}
+    assert otlp_profiles(text)[1] == {'cpu': [100], 'cpu-clock:k': [200], 'task-clock': [300], 'samples': [1],
+                                      'cpu-clock:k_samples': [1], 'task-clock_samples': [1]}
 
 
 def test_otlp(data, millrace, decode):
@@ -256,7 +257,7 @@ def test_otlp(data, millrace, decode):
     strings, found = otlp_profiles(text)
     expected = totals(millrace, data)
     assert found == {'cpu': [expected['cpu-clock'][1]], 'page-faults': [expected['page-faults'][1]],
-                     'samples': [expected['cpu-clock'][0], expected['page-faults'][0]]}
+                     'samples': [expected['cpu-clock'][0]], 'page-faults_samples': [expected['page-faults'][0]]}
     stacks = len(re.findall(r'^  stack_table {', text, re.M))
     assert all(0 < int(index) < stacks for index in re.findall(r'stack_index: (\d+)', text))
     assert strings[0] == '' and 'process.executable.build_id.gnu' in strings and '"spin-0"' in text
