@@ -108,6 +108,10 @@ def test_weights_may_be_large(builds, millrace):
     assert len(numbers) == len(files)
     for old, value, new in numbers:
         assert int(value) == pytest.approx((int(new) + int(old)) * -weight)
+    millrace('diff', '-c', f'wdiff:{2**63 - 1},{-2**63}', *builds)
+    for words in f'{2**63},1', f'1,{-2**63 - 1}', '1,', ',1', '1', '1,2,3', '1,2 ':
+        done = millrace('diff', '-c', f'wdiff:{words}', *builds, status=129)
+        assert 'needs two weights of 64 bits' in done.err
 
 
 def test_json_has_the_numbers_of_the_text(builds, millrace):

@@ -29,12 +29,30 @@ struct diff_command {
 	bool json, stdio, tui;
 };
 
+/* Behind `before`. NULL: it is not there, or no number of 64 bits; else what follows it. */
+static const char *read_weight(const char *at, char before, int64_t *ret)
+{
+	char *end;
+
+	if (!at || *at != before)
+		return NULL;
+	errno = 0;
+	*ret = strtoll(at + 1, &end, 10);
+	return errno || end == at + 1 ? NULL : end;
+}
+
+static bool read_weights(const char *at, struct diff_options *ret)
+{
+	const char *end = read_weight(read_weight(at, ':', &ret->weight_baseline), ',', &ret->weight_data);
+
+	return end && !*end;
+}
+
 static int set_compute(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	static const char *const words[] = {"delta", "delta-abs", "ratio", "wdiff"};
 	struct diff_command *command = value;
 	size_t len = strcspn(arg, ":");
-	int end = 0;
 
 	(void)option, (void)negated;
 	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -42,10 +60,9 @@ static int set_compute(const struct option *option, const char *arg, bool negate
 			continue;
 		if (i != DIFF_WDIFF && arg[len])
 			break;
-		if (i == DIFF_WDIFF && (sscanf(arg + len, ":%" SCNd64 ",%" SCNd64 "%n", &command->diff.weight_baseline,
-					       &command->diff.weight_data, &end) != 2 ||
-					arg[len + (size_t)end]))
-			return diag_set(reterr, -EINVAL, "\"%s\" needs two weights: wdiff:BASELINE,DATA", arg);
+		if (i == DIFF_WDIFF && !read_weights(arg + len, &command->diff))
+			return diag_set(reterr, -EINVAL, "\"%s\" needs two weights of 64 bits: wdiff:BASELINE,DATA",
+					arg);
 		command->diff.compute = (enum diff_compute)i;
 		return 0;
 	}
