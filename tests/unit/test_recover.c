@@ -28,6 +28,8 @@
 #include "compress/extent_index.h"
 #include "perfdata/layout.h"
 #include "read/session.h"
+#include "record/features/features.h"
+#include "record/output/finish.h"
 #include "record/output/recover.h"
 #include "session_file.h"
 
@@ -37,6 +39,7 @@ static char room[] = "/tmp/recover-XXXXXX";
 static char path[64], other[64];
 
 static bool cuts_are_refused, events_are_hidden, tracefs_is_missing;
+static bool disk_is_full, disk_fails; /* full: for one write; behind the next one it fails, for all reads */
 static unsigned cut_at_look;  /* a file is cut before it is looked at so many times more; 0: it is not */
 static off_t cut_bytes;       /* so many go then */
 static off_t unreadable_from; /* 0: nothing is */
@@ -70,6 +73,19 @@ ssize_t pread(int fd, void *to, size_t len, off_t at)
 		return -1;
 	}
 	return syscall(SYS_pread64, fd, to, len, at);
+}
+
+ssize_t pwrite(int fd, const void *from, size_t len, off_t at)
+{
+	if (disk_is_full) {
+		disk_is_full = false;
+		disk_fails = true;
+		errno = ENOSPC;
+		return -1;
+	}
+	if (disk_fails)
+		unreadable_from = 1;
+	return syscall(SYS_pwrite64, fd, from, len, at);
 }
 
 int statfs(const char *name, struct statfs *ret)
@@ -353,6 +369,46 @@ static void test_what_cannot_be_read_is_not_cut_off(void **state)
 	store(path, whole.data, whole.len);
 	assert_int_equal(recover(path, &result, &diag), 0);
 	assert_true(result.was_whole);
+}
+
+/* Where the last records made room for the features: how many samples went is not guessed. */
+static void test_removed_samples_that_cannot_be_counted(void **state)
+{
+	enum { TIMES = 100 };
+	AUTO_BUF struct buf file = {0};
+	struct file_events events;
+	struct finish_result result;
+	struct diag diag = {""};
+	size_t ends[NR_SAMPLES + 1];
+
+	(void)state;
+	file_events_init(&events);
+	build(&file, ends);
+	const size_t start = file.len - ends[NR_SAMPLES], records = ends[NR_SAMPLES];
+	for (unsigned i = 1; i < TIMES; i++) {
+		void *to = buf_extend(&file, records);
+		memcpy(to, file.data + start, records);
+	}
+	store(path, file.data, file.len);
+	const struct features_params features = {.events = events.events, .nr_events = 2};
+	struct finish_params params = {
+		.path = path,
+		.header = header_of(path),
+		.data_bytes = records * TIMES,
+		.features = &features,
+		.build_ids = true,
+	};
+	for (unsigned i = 0; i < 2; i++) {
+		params.fd = open(path, O_RDWR | O_CLOEXEC);
+		disk_is_full = i;
+		assert_int_equal(finish_file(&params, &result, &diag), i ? -ENOSPC : 0);
+		disk_fails = false;
+		unreadable_from = 0;
+		close(params.fd);
+		assert_int_equal(result.samples_counted, !i);
+		assert_int_equal(result.cut_samples, 0);
+		assert_true(i ? result.data_bytes < params.data_bytes : result.nr_samples == NR_SAMPLES * TIMES);
+	}
 }
 
 /* A list of events that breaks off is not read beyond its end, and an event of no known size is none. */
@@ -912,6 +968,7 @@ int main(void)
 		cmocka_unit_test(test_a_finished_file_is_cut),
 		cmocka_unit_test(test_what_cannot_be_recovered_says_why),
 		cmocka_unit_test(test_what_cannot_be_read_is_not_cut_off),
+		cmocka_unit_test(test_removed_samples_that_cannot_be_counted),
 		cmocka_unit_test(test_events_that_break_off),
 		cmocka_unit_test(test_parts_of_a_directory),
 		cmocka_unit_test(test_a_directory_that_is_none),

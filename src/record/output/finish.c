@@ -200,7 +200,14 @@ static void count_cut_samples(const struct finish_params *params, struct finish_
 
 	if (!result->samples_counted)
 		return;
-	scan(params, result->data_bytes, &left);
+	int err = scan(params, result->data_bytes, &left);
+	result->samples_counted = !err;
+	if (err) {
+		log_note("%s: some samples were removed, as there was no room behind them; how many is not known: the "
+			 "records cannot be read back: %s",
+			 params->path, strerror(-err));
+		return;
+	}
 	result->cut_samples = result->nr_samples - left.nr_samples;
 	result->nr_samples = left.nr_samples;
 }
