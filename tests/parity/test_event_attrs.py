@@ -92,7 +92,7 @@ raw_syscalls:*
 
 UNITS = {
     "msr": ["msr/tsc/", "msr/event=0/", "msr/event=0x123/u", "msr/tsc,period=5/", "tsc", "tsc:u",
-            "msr/TSC/", "msr/Tsc,period=5/u", "TSC", "tSc:u",
+            "msr/TSC/", "msr/Tsc,period=5/u", "TSC", "tSc:u", "msr/event=tsc/", "msr/period=5,Event=TSC/u",
             "msr/tsc,name=n,freq=3/k", "msr/event=0xffffffffffffffff/", "msr/event/"],
     "uprobe": ["uprobe/retprobe/", "uprobe/retprobe=1/", "uprobe/retprobe=0,config1=1,config2=2/",
                "uprobe/ref_ctr_offset=5/u", "uprobe/ref_ctr_offset=0xffffffff,retprobe,name=u/", "uprobe/config=3/"],

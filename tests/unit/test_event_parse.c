@@ -222,6 +222,10 @@ static const struct row rows[] = {
 	{"cpu/Whole/", 4, 0x5, GUEST, NULL},
 	{"Whole", 4, 0x5, GUEST, NULL},
 	{"mem-loads:u", 4, 0x1cd, " exclude_kernel=1 exclude_hv=1" GUEST " config1=3", NULL},
+	/* the name of an event as a value, as with perf */
+	{"cpu/event=mem-loads/", 4, 0x1cd, GUEST " config1=3", NULL},
+	{"cpu/event=MEM-loads,ldlat=9/", 4, 0x1cd, GUEST " config1=9", NULL},
+	{"cpu/umask=2,Event = spaced/u", 4, 0x23c, " exclude_kernel=1 exclude_hv=1" GUEST, NULL},
 	/* blanks between terms and around '=', as with perf; also in sysfs */
 	{"cpu/ event=0x3c , umask=2 /", 4, 0x23c, GUEST, NULL},
 	{"cpu/event = 0x3c,\tedge\n/u", 4, 0x4003c, " exclude_kernel=1 exclude_hv=1" GUEST, NULL},
@@ -358,6 +362,8 @@ static const struct {
 	{"nopmu/config=1/", 1, "neither an event nor a PMU: 'nopmu'"},
 	{"../config=1/", 1, "neither an event nor a PMU"},
 	{"cpu/evnt=1/", 5, "did you mean event?"},
+	{"cpu/event=mem-lods/", 11, "expected a number"},
+	{"cpu/edge=mem-loads/", 10, "expected a number"},
 	{"cpu/edge=2/", 10, "0x2 is too large for 'edge'"},
 	{"cpu/odd=2/", 5, "the format of 'odd' in sysfs is not understood"},
 	{"cpu/broken/", 7, "expected a number"},

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/diag.h"
@@ -387,16 +388,29 @@ static int unknown_term(const struct parse *parse, const struct term *term, enum
 			   pmu ? " and those of the PMU" : "");
 }
 
+/* "event=NAME" says the same as "NAME", as with perf. */
+static bool names_event(const struct term *term)
+{
+	uint64_t number;
+
+	return term->has_value && term->value.kind == TOKEN_WORD && term->name.len == strlen("event") &&
+	       strncasecmp(term->name.text, "event", strlen("event")) == 0 &&
+	       parse_number(&term->value, &number) == -EINVAL;
+}
+
 /* A term of the PMU's own: a field of its format, or the name of one of its events. -ENOENT: neither. */
 static int apply_pmu_term(struct parse *parse, const struct term *term, const struct pmu *pmu, struct event *event)
 {
-	AUTO_FREE char *name = parse_text(&term->name);
+	const bool named = names_event(term);
+	AUTO_FREE char *name = parse_text(&term->name), *event_name = parse_text(named ? &term->value : &term->name);
 	AUTO_BUF struct buf alias = {0};
 	struct pmu_format format;
 	uint64_t value;
 
-	if (!name)
+	if (!name || !event_name)
 		return diag_set(parse->reterr, -ENOMEM, "out of memory");
+	if (named && pmu_event_terms(pmu, event_name, &alias) == 0)
+		return term_parse_alias(buf_text(&alias), pmu, event, parse);
 	int err = pmu_format_find(pmu, name, &format);
 	if (err == -EBADMSG)
 		return parse_error(parse, term->name.start, "the format of '%s' in sysfs is not understood", name);
