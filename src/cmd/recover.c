@@ -25,13 +25,18 @@
 #include "record/output/output_path.h"
 #include "record/output/recover.h"
 
-static int copy_bytes(int from, int to)
+/*
+ * Up to where the disk cannot read it, which is asked twice: the original stays as it is, so that nothing is lost where
+ * the disk answers later. 1: the end was left out, which is told; 0, or -errno.
+ */
+static int copy_bytes(int from, int to, const char *dir, const char *name)
 {
-	enum { PIECE = 1 << 20 };
+	enum { PIECE = 1 << 20, TRIES = 2 };
 	AUTO_FREE uint8_t *piece = malloc(PIECE);
 	struct progress progress = {.bytes = true};
 	struct stat st;
-	int err = piece ? 0 : -ENOMEM;
+	uint64_t copied = 0;
+	int err = piece ? 0 : -ENOMEM, nr_failed = 0;
 
 	progress.total = fstat(from, &st) == 0 ? (uint64_t)st.st_size : 0;
 	progress_start(&progress, "copying");
@@ -39,15 +44,24 @@ static int copy_bytes(int from, int to)
 		ssize_t got = read(from, piece, PIECE);
 		if (got < 0 && errno == EINTR)
 			continue;
+		nr_failed = got < 0 && errno == EIO ? nr_failed + 1 : 0;
+		if (nr_failed && nr_failed < TRIES)
+			continue;
 		if (got <= 0) {
-			err = got < 0 ? -errno : 0;
+			err = got < 0 && !nr_failed ? -errno : 0;
 			break;
 		}
 		err = fd_write(to, piece, (size_t)got);
-		progress_step(&progress, (uint64_t)got, progress.done + (uint64_t)got);
+		copied += (uint64_t)got;
+		progress_step(&progress, (uint64_t)got, copied);
 	}
 	progress_end(&progress);
-	return err;
+	if (nr_failed)
+		log_error("%s%s%s cannot be read from byte %" PRIu64 " on: %s; %" PRIu64
+			  " bytes are missing in the copy",
+			  dir, *dir ? "/" : "", name, copied, strerror(EIO),
+			  progress.total > copied ? progress.total - copied : 0);
+	return err ? err : nr_failed != 0;
 }
 
 /* The main file of the new directory is there, and empty. */
@@ -58,14 +72,14 @@ static int open_part(int dir, const char *name)
 	return openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (main ? 0 : O_CREAT | O_EXCL), 0600);
 }
 
-/* One file of a directory. */
-static int copy_part(int from_dir, int to_dir, const char *name, struct diag *reterr)
+/* One file of a directory, which is called `dir`. As copy_bytes(). */
+static int copy_part(int from_dir, int to_dir, const char *dir, const char *name, struct diag *reterr)
 {
 	AUTO_FD int from = openat(from_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	AUTO_FD int to = from < 0 ? -1 : open_part(to_dir, name);
-	int err = to < 0 ? -errno : copy_bytes(from, to);
+	int err = to < 0 ? -errno : copy_bytes(from, to, dir, name);
 
-	return err ? diag_set(reterr, err, "cannot copy %s: %s", name, strerror(-err)) : 0;
+	return err < 0 ? diag_set(reterr, err, "cannot copy %s: %s", name, strerror(-err)) : err;
 }
 
 static int copy_directory(const char *from, const char *to, struct diag *reterr)
@@ -73,7 +87,7 @@ static int copy_directory(const char *from, const char *to, struct diag *reterr)
 	struct output_path dest = {.fd = -1};
 	AUTO_FD int to_dir = -1;
 	AUTO_FREE char *path = NULL;
-	int err = output_path_resolve(to, &path, reterr);
+	int lacks = 0, err = output_path_resolve(to, &path, reterr);
 
 	if (!err)
 		err = output_path_open_directory(path, &dest, reterr);
@@ -84,12 +98,15 @@ static int copy_directory(const char *from, const char *to, struct diag *reterr)
 	to_dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (!dir || to_dir < 0)
 		err = diag_set(reterr, -errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
-	for (struct dirent *entry; !err && (entry = readdir(dir));)
-		if (!strcmp(entry->d_name, "data") || !strncmp(entry->d_name, "data.", 5))
-			err = copy_part(dirfd(dir), to_dir, entry->d_name, reterr);
+	for (struct dirent *entry; err >= 0 && (entry = readdir(dir));) {
+		if (strcmp(entry->d_name, "data") != 0 && strncmp(entry->d_name, "data.", 5) != 0)
+			continue;
+		err = copy_part(dirfd(dir), to_dir, from, entry->d_name, reterr);
+		lacks |= err > 0;
+	}
 	if (dir)
 		closedir(dir);
-	return err;
+	return err < 0 ? err : lacks;
 }
 
 static int copy_file(const char *from, const char *to, struct diag *reterr)
@@ -102,10 +119,10 @@ static int copy_file(const char *from, const char *to, struct diag *reterr)
 	int err = output_path_open(to, &dest, reterr);
 	if (err)
 		return err;
-	err = copy_bytes(in, dest.fd);
+	err = copy_bytes(in, dest.fd, "", from);
 	int close_err = output_path_close(&dest);
-	err = err ? err : close_err;
-	return err ? diag_set(reterr, err, "cannot copy %s to %s: %s", from, to, strerror(-err)) : 0;
+	err = err < 0 || !close_err ? err : close_err;
+	return err < 0 ? diag_set(reterr, err, "cannot copy %s to %s: %s", from, to, strerror(-err)) : err;
 }
 
 /* What is no recording is not copied. */
@@ -132,8 +149,8 @@ static int check_header(const char *from, bool directory, struct diag *reterr)
 }
 
 /*
- * A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. 0 or -errno
- * and why.
+ * A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. As
+ * copy_bytes(); -errno and why.
  */
 static int recover_copy(const char *from, const char *to, struct diag *reterr)
 {
@@ -218,18 +235,22 @@ static int recover(const struct recover_options *options, const char *path, int 
 	struct recover_result result = {0};
 	struct diag diag = {0};
 	int err = options->output ? recover_copy(path, options->output, &diag) : 0;
+	const bool lacks = err > 0;
 
-	if (!err)
+	if (err >= 0)
 		err = output_path_resolve(options->output ? options->output : path, &found, &diag);
 	params.path = found;
 	if (!err)
 		err = recover_recording(&params, &result, &diag);
 	if (err) {
 		log_error("%s", diag.text);
+		if (err == -EIO && !options->output)
+			log_note("a copy of what can be read is made whole with -o FILE");
 		return INPUT_EXIT_ERROR;
 	}
-	report_result(params.path, &result);
-	return 0;
+	if (!lacks || !result.was_whole)
+		report_result(params.path, &result);
+	return lacks ? INPUT_EXIT_ERROR : 0;
 }
 
 static int run(int argc, char **argv)

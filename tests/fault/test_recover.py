@@ -200,6 +200,44 @@ def test_cut(millrace, programs, perf, need_tracefs, tmp_path):
     millrace('recover', whole, status=255)
 
 
+def test_bad_disk(millrace, programs, perf, need_tracefs, fuse_fs, tmp_path):
+    """Nothing is cut off in place, for the disk may answer later; -o takes what can be read."""
+    whole, out = tmp_path / 'whole', tmp_path / 'out'
+    millrace('record', '-o', whole, *WORK, programs / 'syscalls', '-t', '1', '-n', '2000')
+    data = whole.read_bytes()
+    start, size = struct.unpack_from('<2Q', data, 40)
+    bad = start + size // 2
+    first = bad - bad % os.sysconf('SC_PAGE_SIZE')
+    disk = fuse_fs(whole, bad, bad + 1, 'rw', program='unreadable_fs.py') / 'file'
+    done = millrace('recover', disk, status=255)
+    assert 'cannot be read to its end, and is left as it is: Input/output error\n' in done.err
+    assert 'with -o FILE' in done.err
+    done = millrace('recover', '-o', out, disk, status=255)
+    assert (f'{disk} cannot be read from byte {first} on: Input/output error; {len(data) - first} bytes are missing in '
+            'the copy\n') in done.err
+    end = PerfData(out).end
+    assert f'{first - end} bytes behind the last whole record' in done.err
+    assert start < end <= first and out.read_bytes()[start:end] == data[start:end]
+    assert count(data[:end], start) == count(data[:first], start) > 100
+    assert not perf('script', '-i', out).err
+
+
+def test_bad_disk_below_a_directory(millrace, program, run, programs, need_tracefs, fuse_fs, tmp_path):
+    """Of the other files all is kept."""
+    whole, out = tmp_path / 'whole', tmp_path / 'out'
+    millrace('record', '--threads', '-o', whole, *WORK, programs / 'syscalls', '-t', '2', '-n', '2000')
+    part = max(whole.glob('data.*'), key=lambda file: file.stat().st_size)
+    bad = part.stat().st_size // 2
+    first = bad - bad % os.sysconf('SC_PAGE_SIZE')
+    wanted = samples_in(whole) - count(part.read_bytes(), 0) + count(part.read_bytes()[:first], 0)
+    disk = fuse_fs(part, bad, bad + 1, program='unreadable_fs.py') / 'file'
+    done = run(['unshare', '-m', 'sh', '-c', 'mount --bind "$0" "$1" && shift && exec "$@"', disk, part,
+                program, 'recover', '-o', out, whole], status=255)
+    assert f'{part} cannot be read from byte {first} on: ' in done.err
+    assert samples_in(out) == wanted > 100
+    assert millrace('recover', out).err.endswith('is whole: nothing to recover\n')
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize('mode', MODES)
 def test_killed_at_any_moment(millrace, program, programs, perf, spawn, need_tracefs, tmp_path, mode):

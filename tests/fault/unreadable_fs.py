@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A file system in user space with one file, as on a bad disk: unreadable_fs.py DIRECTORY FILE FROM TO. It has the
-bytes of FILE; reads of those from FROM to TO fail."""
+"""A file system in user space with one file, as on a bad disk: unreadable_fs.py DIRECTORY FILE FROM TO [rw]. It has the
+bytes of FILE; reads of those from FROM to TO fail. rw: it may be opened for writing, too."""
 import errno
 import stat
 import sys
@@ -28,4 +28,4 @@ class UnreadableFs(Operations):
 
 
 if __name__ == '__main__':
-    FUSE(UnreadableFs(*sys.argv[2:]), sys.argv[1], foreground=True, nothreads=True, ro=True)
+    FUSE(UnreadableFs(*sys.argv[2:5]), sys.argv[1], foreground=True, nothreads=True, ro=len(sys.argv) == 5)
