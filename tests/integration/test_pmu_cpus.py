@@ -62,6 +62,15 @@ def test_of_a_group_all_members_are(opened):
         assert 'of its group' not in opened(f'{CPUS[1]}\n', *words)[2]
 
 
+def test_a_group_that_falls_apart_is_on_the_cpus_of_each_member(opened, tmp_path):
+    """One that reads values cannot have a leader of another kind: as when counters do not suffice."""
+    core, _, said = opened(f'{CPUS[1]}\n', '-e', '{cpu-clock:S,core/event=0/}:W')
+    assert core == [CPUS[1]]
+    assert 'cpu-clock:S: the events of its group are counted one by one, each on all CPUs of its PMU: ' in said
+    file = PerfData(tmp_path / 'data')
+    assert [len(attr.ids) for attr in file.attrs[:2]] == [os.sysconf('SC_NPROCESSORS_ONLN'), 1]
+
+
 def test_no_cpu_is_an_error_that_says_so(opened):
     core, rest, said = opened(f'{CPUS[1]}\n', '-C', str(CPUS[0]), '-e', 'core/event=0/', status=255)
     assert (core, rest) == ([], [])

@@ -233,6 +233,22 @@ static void test_events_are_opened_where_their_pmu_counts(void **state)
 		assert_cpus(&plan, e, "2");
 	plan_fini(&plan);
 
+	/* Where it can be taken apart, each has slots for that on all of its own CPUs. */
+	events[1].given = events[2].given = EVENT_GIVEN_WEAK;
+	assert_int_equal(plan_check_cpus(&list, &target, &diag), 0);
+	assert_int_equal(plan_make(&list, &target, &plan), 0);
+	assert_int_equal(plan.nr_slots, 2 * (2 + 3 + 1 + 5));
+	assert_cpus(&plan, 0, "0,2");
+	assert_cpus(&plan, 1, "0-2");
+	assert_cpus(&plan, 2, "2");
+	for (size_t i = 0; i < plan.nr_slots; i++) {
+		const struct plan_slot *slot = &plan.slots[i];
+		bool together = slot->event < 3 && slot->cpu == 2;
+		assert_int_equal(slot->alone, slot->event < 3 && !together);
+		assert_int_equal(plan.slots[slot->leader].event, together ? 0 : slot->event);
+	}
+	plan_fini(&plan);
+
 	/* By thread there is no CPU to choose. */
 	target.per_thread = true;
 	assert_int_equal(plan_check_cpus(&list, &target, &diag), 0);

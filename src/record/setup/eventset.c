@@ -79,20 +79,36 @@ static int allocate(struct eventset *set)
 	return 0;
 }
 
-/* The members of a weak group are opened again, each by itself: the first slot of those. */
+/*
+ * The members of a weak group are opened again, each by itself, and its leader where others were not counted. The first
+ * slot of the group.
+ */
 static size_t split_group(struct eventset *set, size_t slot)
 {
 	const struct plan_slot *slots = set->plan->slots;
 	size_t leader = event_list_split_group(set->events, slots[slot].event), first = slot;
+	bool some_cpus = set->events->events[leader].group_some_cpus;
 
-	log_verbose("%s: the events of its group are counted one by one: together they do not fit",
-		    set->events->events[leader].name);
+	(some_cpus ? log_note : log_verbose)("%s: the events of its group are counted one by one%s: together they do "
+					     "not fit",
+					     set->events->events[leader].name,
+					     some_cpus ? ", each on all CPUs of its PMU" : "");
 	for (; first > 0 && slots[first - 1].event > leader; first--) {
 		if (set->fds[first - 1] >= 0)
 			close(set->fds[first - 1]);
 		set->fds[first - 1] = -1;
 	}
+	while (first > 0 && slots[first - 1].event == leader)
+		first--;
 	return first;
+}
+
+/* Not while its group is together; or it is open already, as that of the leader of a group that fell apart. */
+static bool is_passed_over(const struct eventset *set, size_t slot)
+{
+	const struct event *event = &set->events->events[set->plan->slots[slot].event];
+
+	return set->fds[slot] >= 0 || (set->plan->slots[slot].alone && (event->behind_leader || event->nr_members));
 }
 
 /* Opens one of the slots of its event; which is the first of them is tried with less and less: event_open(). */
@@ -123,6 +139,8 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 	for (size_t i = 0; i < plan->nr_slots; i++) {
 		const struct plan_slot *slot = &plan->slots[i];
 		struct event *event = &set->events->events[slot->event];
+		if (is_passed_over(set, i))
+			continue;
 		int fd = open_slot(set, slot, &fallbacks, slot->event != last_event, reterr);
 		if (fd == -EINVAL && event->behind_leader && event->given & EVENT_GIVEN_WEAK) {
 			last_event = SIZE_MAX;

@@ -137,14 +137,38 @@ static size_t count_in(const struct event *event, const struct cpuset *cpus)
 	return nr;
 }
 
-/* In how many places an event is opened. */
-static size_t nr_opened(const struct event *event, const struct target *target, const struct plan *plan)
+/* Whether its group can be taken apart when it is opened; then each member is counted wherever its own PMU does. */
+static bool is_in_weak_group(const struct event *event)
 {
-	size_t nr = nr_places_of(plan, channel_of(event));
+	const struct event *leader = event - event->behind_leader;
+	bool weak = false;
+
+	for (size_t i = 1; i < leader->nr_members; i++)
+		weak |= (leader[i].given & EVENT_GIVEN_WEAK) != 0;
+	return weak;
+}
+
+static bool has_slots_on(const struct event *event, int cpu)
+{
+	if (cpu < 0 || !on_some_cpus(event) || !is_in_weak_group(event))
+		return counts_on(event, cpu);
+	return !event->some_cpus || cpuset_has(&event->cpus, (unsigned)cpu);
+}
+
+/* In how many places an event has slots. */
+static size_t nr_slot_places(const struct event *event, const struct target *target, const struct plan *plan)
+{
+	size_t nr_places = nr_places_of(plan, channel_of(event)), nr = 0;
 
 	if (target->per_thread || !on_some_cpus(event))
+		return nr_places;
+	for (int cpu = cpuset_next(&target->cpus, 0); cpu >= 0; cpu = cpuset_next(&target->cpus, cpu + 1))
+		nr += has_slots_on(event, cpu);
+	if (nr_places == plan->nr_places)
 		return nr;
-	return count_in(event, &target->cpus) + (nr > plan->nr_places ? count_in(event, &target->other_cpus) : 0);
+	for (int cpu = cpuset_next(&target->other_cpus, 0); cpu >= 0; cpu = cpuset_next(&target->other_cpus, cpu + 1))
+		nr += has_slots_on(event, cpu);
+	return nr;
 }
 
 /* Who named the PMU of one event of a group need not know that the others are counted on its CPUs only. */
@@ -205,30 +229,41 @@ static size_t count_slots(const struct event_list *events, const struct target *
 	size_t nr = 0;
 
 	for (size_t e = 0; e < events->nr; e++)
-		nr += nr_opened(&events->events[e], target, plan) * slots_per_place(&events->events[e], target);
+		nr += nr_slot_places(&events->events[e], target, plan) * slots_per_place(&events->events[e], target);
 	return nr;
 }
 
 static void fill_slots(const struct event_list *events, const struct target *target, struct plan *plan)
 {
 	struct plan_slot *slot = plan->slots;
+	size_t leader_from = 0; /* its first slot */
 
 	for (size_t e = 0; e < events->nr; e++) {
 		const struct event *event = &events->events[e];
 		bool all_tasks = opened_for_all_tasks(event, target);
-		/* The members of a group stand together and have as many slots each. */
-		size_t nr_places = nr_places_of(plan, channel_of(event));
-		size_t behind = event->behind_leader * nr_opened(event, target, plan) * slots_per_place(event, target);
+		size_t nr_places = nr_places_of(plan, channel_of(event)), first = (size_t)(slot - plan->slots);
+		leader_from = event->behind_leader ? leader_from : first;
+		size_t leader = leader_from; /* the first of its slots in this place */
 		for (size_t p = 0; p < nr_places; p++) {
 			size_t r = find_ring(plan, channel_of(event), p);
 			const struct plan_ring *ring = &plan->rings[r];
-			if (!counts_on(event, ring->cpu))
+			if (!has_slots_on(event, ring->cpu))
 				continue;
+			bool alone = !counts_on(event, ring->cpu);
+			while (leader < first && plan->rings[plan->slots[leader].ring].place < p)
+				leader++;
+			/* The members of a group stand together and have as many slots each in one place. */
 			for (size_t t = 0; t < slots_per_place(event, target); t++) {
 				pid_t tid = target->per_thread ? ring->tid : all_tasks ? -1 : target->tids[t];
 				size_t here = (size_t)(slot - plan->slots);
 				*slot++ = (struct plan_slot){
-					.event = e, .pid = tid, .cpu = ring->cpu, .ring = r, .leader = here - behind};
+					.event = e,
+					.pid = tid,
+					.cpu = ring->cpu,
+					.ring = r,
+					.leader = event->behind_leader && !alone ? leader + t : here,
+					.alone = alone,
+				};
 			}
 		}
 	}

@@ -32,6 +32,7 @@ struct plan_slot {
 	int cpu;       /* -1: any CPU */
 	size_t ring;   /* index into the rings */
 	size_t leader; /* the slot of its group's leader, which is an earlier one; its own number: it is in no group */
+	bool alone;    /* not all members of its group are counted there: for when that has fallen apart (":W") */
 };
 
 /* One kernel buffer, shared by all slots of a channel in a place. */
@@ -58,8 +59,10 @@ struct plan {
  */
 int plan_check_cpus(const struct event_list *events, const struct target *target, struct diag *reterr);
 
-/* An event whose PMU counts on some CPUs only has slots on those. 0, -ENOMEM, or -E2BIG: more fds would be needed than
- * a process can have. */
+/*
+ * An event whose PMU counts on some CPUs only has slots on those; in a group on those of all members. 0, -ENOMEM, or
+ * -E2BIG: more fds would be needed than a process can have.
+ */
 int plan_make(const struct event_list *events, const struct target *target, struct plan *ret);
 
 void plan_fini(struct plan *plan);
