@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from perfdata import PerfData  # noqa: E402
 
 EXCLUDE_GUEST = 1 << 20  # of the bits of an attr: <linux/perf_event.h>
+LOST = 1 << 4  # of a read_format
 MSR = '/sys/bus/event_source/devices/msr'
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -69,6 +70,14 @@ def test_a_group_that_falls_apart_is_on_the_cpus_of_each_member(opened, tmp_path
     assert 'cpu-clock:S: the events of its group are counted one by one, each on all CPUs of its PMU: ' in said
     file = PerfData(tmp_path / 'data')
     assert [len(attr.ids) for attr in file.attrs[:2]] == [os.sysconf('SC_NPROCESSORS_ONLN'), 1]
+
+
+def test_a_group_that_falls_apart_costs_no_features(opened, tmp_path):
+    """Its PMU takes no exclude_guest, so that the member cannot be opened alone either, at first."""
+    def count_lost(events):
+        opened(f'{CPUS[1]}\n', '-e', events)
+        return [bool(attr.read_format & LOST) for attr in PerfData(tmp_path / 'data').attrs[:3]]
+    assert count_lost('{cpu-clock:S,core/event=0/}:W,faults') == count_lost('cpu-clock,core/event=0/,faults')
 
 
 def test_no_cpu_is_an_error_that_says_so(opened):

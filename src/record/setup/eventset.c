@@ -141,8 +141,13 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 		struct event *event = &set->events->events[slot->event];
 		if (is_passed_over(set, i))
 			continue;
+		const struct perf_event_attr attr = event->attr;
+		const struct event_fallbacks known = fallbacks;
 		int fd = open_slot(set, slot, &fallbacks, slot->event != last_event, reterr);
 		if (fd == -EINVAL && event->behind_leader && event->given & EVENT_GIVEN_WEAK) {
+			/* What was left out did not help: the kernel has it. */
+			event->attr = attr;
+			fallbacks = known;
 			last_event = SIZE_MAX;
 			i = split_group(set, i) - 1;
 			continue;
