@@ -123,8 +123,10 @@ def unordered(text):
     return sorted(re.sub(r'^[ |]*-*', '', line) for line in text.splitlines())
 
 
-# A row of an address in no object: junk of a chain through code without frame pointers.
-JUNK = re.compile(r' +((?:[\d.]+%? +)+)(.*) \[unknown\] +\[.\] (0x[0-9a-f]{16}|0{16}) *(.*)')
+# A row of an address in no object: junk of a chain through code without frame pointers. In a table without objects that
+# of an address without a symbol, too: perf compares two of these by address, and one with a symbol by object, which is
+# no order either.
+JUNK = re.compile(r' +((?:[\d.]+%? +)+)(?:(.*) \[unknown\] +)?\[.\] (0x[0-9a-f]{16}|0{16}) *(.*)')
 
 
 def without_junk(text):
