@@ -101,41 +101,120 @@ void backward_ring_unmap(struct backward_ring *ring)
 	*ring = (struct backward_ring){0};
 }
 
-static void copy_out(const struct backward_ring *ring, uint64_t at, uint8_t *to, size_t bytes)
+/* Pairs with the write barrier in perf_output_put_handle(): what lies above the head has been written. */
+static uint64_t backward_head(const struct backward_ring *ring)
+{
+	return __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+}
+
+/* What a walk reads: bytes as in a ring, of which `limit` from the head on are valid. */
+struct backward_walk {
+	const uint8_t *data;
+	uint64_t head;
+	size_t limit;
+};
+
+static void copy_out(const struct backward_ring *ring, const uint8_t *data, uint64_t at, uint8_t *to, size_t bytes)
 {
 	size_t offset = (size_t)(at & (ring->bytes - 1));
 	size_t first = ring->bytes - offset < bytes ? ring->bytes - offset : bytes;
 
-	memcpy(to, ring->data + offset, first);
-	memcpy(to + first, ring->data, bytes - first);
+	memcpy(to, data + offset, first);
+	memcpy(to + first, data, bytes - first);
 }
 
-/* The walk goes from the newest record, at the head, to the oldest; they are put into the room from its end on. */
-void backward_ring_take(struct backward_ring *ring, uint8_t *room, struct backward_taken *ret)
+/* From the newest record, at the head, to the oldest; they are put into the room from its end on. */
+static void walk_back(struct backward_ring *ring, const struct backward_walk *walk, uint8_t *room,
+		      struct backward_taken *ret)
 {
-	/* Pairs with the write barrier in perf_output_put_handle(): what lies above the head has been written. */
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t came = ring->taken - head;
-	size_t limit = came < ring->bytes ? (size_t)came : ring->bytes, walked = 0;
-	struct backward_taken taken = {.came = came};
+	struct backward_taken taken = {.came = ring->taken - walk->head};
+	size_t walked = 0;
 
-	while (limit - walked >= sizeof(struct perf_event_header)) {
+	while (walk->limit - walked >= sizeof(struct perf_event_header)) {
 		struct perf_event_header header;
 
 		/* 8-aligned in a ring of a multiple of 8: a header does not wrap. */
-		memcpy(&header, ring->data + ((head + walked) & (ring->bytes - 1)), sizeof(header));
+		memcpy(&header, walk->data + ((walk->head + walked) & (ring->bytes - 1)), sizeof(header));
 		if (header.size < sizeof(header) || header.size % 8) {
 			taken.nr_broken = 1;
 			break;
 		}
-		if (header.size > limit - walked)
+		if (header.size > walk->limit - walked)
 			break; /* its end was overwritten */
 		walked += header.size;
-		copy_out(ring, head + walked - header.size, room + ring->bytes - walked, header.size);
+		copy_out(ring, walk->data, walk->head + walked - header.size, room + ring->bytes - walked, header.size);
 		taken.nr_records++;
 	}
+	taken.overwritten = taken.came > walk->limit;
 	taken.records = room + ring->bytes - walked;
 	taken.bytes = walked;
-	ring->taken = head;
+	ring->taken = walk->head;
 	*ret = taken;
+}
+
+static size_t least(uint64_t bytes, size_t most)
+{
+	return bytes < most ? (size_t)bytes : most;
+}
+
+void backward_ring_take(struct backward_ring *ring, uint8_t *room, struct backward_taken *ret)
+{
+	uint64_t head = backward_head(ring);
+	const struct backward_walk walk = {
+		.data = ring->data, .head = head, .limit = least(ring->taken - head, ring->bytes)};
+
+	walk_back(ring, &walk, room, ret);
+}
+
+void backward_ring_mark(const struct backward_ring *ring, struct backward_copy *copy)
+{
+	copy->head = backward_head(ring);
+}
+
+enum { ENOUGH_CHANGES = 2 };
+
+/* What is overwritten first, the oldest, is copied first. */
+void backward_ring_copy(const struct backward_ring *ring, struct backward_copy *copy)
+{
+	size_t bytes = least(ring->taken - copy->head, ring->bytes);
+	size_t offset = (size_t)(copy->head & (ring->bytes - 1));
+	size_t first = ring->bytes - offset < bytes ? ring->bytes - offset : bytes;
+
+	memcpy(copy->data, ring->data, bytes - first);
+	memcpy(copy->data + offset, ring->data + offset, first);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* heads that are read now are newer than those bytes */
+	copy->later_head = backward_head(ring);
+	copy->nr_changes = bytes ? 0 : ENOUGH_CHANGES;
+}
+
+/*
+ * The kernel publishes a head when the outermost writer of the CPU is done, and after each it looks for records that
+ * interrupts have added (perf_output_put_handle()). So the first new head may lack what was begun before the copy was
+ * made, the second has it.
+ */
+bool backward_copy_is_known(const struct backward_ring *ring, struct backward_copy *copy)
+{
+	uint64_t head = backward_head(ring);
+
+	if (copy->nr_changes < ENOUGH_CHANGES && head != copy->later_head) {
+		copy->later_head = head;
+		copy->nr_changes++;
+	}
+	return copy->nr_changes == ENOUGH_CHANGES;
+}
+
+void backward_copy_end(const struct backward_ring *ring, struct backward_copy *copy)
+{
+	copy->later_head = backward_head(ring);
+}
+
+void backward_ring_take_copy(struct backward_ring *ring, const struct backward_copy *copy, uint8_t *room,
+			     struct backward_taken *ret)
+{
+	uint64_t newer = copy->head - copy->later_head;
+	size_t whole = newer < ring->bytes ? ring->bytes - (size_t)newer : 0;
+	const struct backward_walk walk = {
+		.data = copy->data, .head = copy->head, .limit = least(ring->taken - copy->head, whole)};
+
+	walk_back(ring, &walk, room, ret);
 }

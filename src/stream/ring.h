@@ -52,7 +52,7 @@ void ring_release(struct ring *ring, size_t bytes);
 
 /*
  * backward_ring: a kernel ring buffer that is filled from its end to its start and never waits for a reader: the newest
- * records stay. Mapped without PROT_WRITE. Read only while nothing writes into it. One thread at a time.
+ * records stay. Mapped without PROT_WRITE. One thread at a time.
  *
  * Source: perf_event_open(2) "write_backward"; kernel/events/ring_buffer.c, __perf_output_begin().
  */
@@ -76,11 +76,39 @@ struct backward_taken {
 	size_t bytes, nr_records;
 	/* 1: the walk ended early at an invalid record header; never seen while nothing writes into the ring */
 	size_t nr_broken;
-	uint64_t came; /* bytes that were written since the last take, including those that were overwritten */
+	uint64_t came;    /* bytes that were written since the last take, including those that were overwritten */
+	bool overwritten; /* of these bytes some were */
 };
 
 /*
  * Copies the records since the last take that are still whole into `room`, which has ring->bytes bytes, oldest first. A
- * record whose end was overwritten by newer ones is left out.
+ * record whose end was overwritten by newer ones is left out. Only while nothing writes into the ring.
  */
 void backward_ring_take(struct backward_ring *ring, uint8_t *room, struct backward_taken *ret);
+
+/*
+ * The same while records go on to come: those up to a moment, from a copy of the ring. What newer records overwrite
+ * before it is copied is left out.
+ */
+struct backward_copy {
+	uint8_t *data;       /* the caller's; ring->bytes bytes */
+	uint64_t head;       /* data_head at the moment */
+	uint64_t later_head; /* since the copy was made; what was written up to here may have been overwriting */
+	unsigned nr_changes; /* of later_head */
+};
+
+void backward_ring_mark(const struct backward_ring *ring, struct backward_copy *copy); /* this is the moment */
+void backward_ring_copy(const struct backward_ring *ring, struct backward_copy *copy);
+
+/*
+ * To be called after that, until it returns true: then it is known what was overwritten. Only records that come make it
+ * so.
+ */
+bool backward_copy_is_known(const struct backward_ring *ring, struct backward_copy *copy);
+
+/* Instead: all records are complete whose writing had begun when the copy was made. */
+void backward_copy_end(const struct backward_ring *ring, struct backward_copy *copy);
+
+/* As backward_ring_take(); the next take begins at the moment. */
+void backward_ring_take_copy(struct backward_ring *ring, const struct backward_copy *copy, uint8_t *room,
+			     struct backward_taken *ret);

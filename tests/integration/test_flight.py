@@ -6,6 +6,7 @@ import pathlib
 import re
 import struct
 import sys
+from collections import Counter
 
 import pytest
 
@@ -102,19 +103,35 @@ def snapshots(run, programs, *options):
     if done.status == 77:
         pytest.skip(f'needs overwritable tracepoints: {done.err}')
     assert done.status == 0, done
-    return dict((word, int(number)) for number, word in re.findall(r'(\d+) (snapshots|joined|calls|gaps|torn|lost)',
-                                                                   done.out))
+    words = r'(\d+) (snapshots|joined|calls|gaps|wrong ends|torn|lost)'
+    return dict((word, int(number)) for number, word in re.findall(words, done.out))
 
 
 def test_snapshots_follow_each_other_without_a_gap(run, programs, need_tracefs):
     seen = snapshots(run, programs, '-n', '30')
     assert seen['snapshots'] == 30 and seen['calls'] and seen['joined']
-    assert seen['gaps'] == seen['torn'] == seen['lost'] == 0
+    assert seen['gaps'] == seen['wrong ends'] == seen['torn'] == seen['lost'] == 0
 
 
 def test_snapshots_of_rings_that_overflow_are_runs(run, programs, need_tracefs):
     seen = snapshots(run, programs, '-n', '30', '-m', '1')
-    assert seen['gaps'] == seen['torn'] == seen['lost'] == 0
+    assert seen['gaps'] == seen['wrong ends'] == seen['torn'] == seen['lost'] == 0
+
+
+def test_a_snapshot_holds_one_moment(millrace, programs, need_tracefs, tmp_path):
+    """A thread calls and returns all the time. However long a snapshot takes: each file has the two in turn."""
+    file = tmp_path / 'p.data'
+    millrace('record', '--switch-output', '--overwrite', '-m', '1M', '-e', 'syscalls:sys_enter_getppid',
+             '-e', 'syscalls:sys_exit_getppid', '-o', file, '--', 'sh', '-c',
+             f'taskset -c 0 {programs}/syscalls -t 1 -n 1000000000 >/dev/null & sleep 0.1; kill -USR2 $PPID; '
+             f'until ls {file}.2*[0-9]; do sleep 0.02; done; kill $!; wait')
+    files = [PerfData(part) for part in sorted(tmp_path.glob('p.data.2*'))]
+    assert len(files) == 2
+    caller, _ = Counter(sample.tid for data in files for sample in data.samples()).most_common(1)[0]
+    seen = [[sample.id in data.attrs[0].ids for sample in data.samples() if sample.tid == caller] for data in files]
+    assert max(map(len, seen)) > 1000
+    for calls in seen:
+        assert not [i for i, (one, other) in enumerate(zip(calls, calls[1:])) if one == other]
 
 
 @pytest.mark.lab
@@ -134,4 +151,4 @@ def test_perf_is_blind_at_a_snapshot_and_we_are_not(run, perf, need_root, need_t
 @pytest.mark.parametrize('pages', ['1', '2', '16', '4096'])
 def test_a_thousand_snapshots_under_full_load(run, programs, need_tracefs, pages):
     seen = snapshots(run, programs, '-n', '1000', '-m', pages, '-t', '4')
-    assert seen['snapshots'] == 1000 and seen['gaps'] == seen['torn'] == seen['lost'] == 0
+    assert seen['snapshots'] == 1000 and seen['gaps'] == seen['wrong ends'] == seen['torn'] == seen['lost'] == 0

@@ -672,6 +672,16 @@ def test_snapshots_of_overwritten_rings(millrace, spawn, programs, tmp_path):
     assert all(ends[int(tid)] for tid in tids if int(tid) != process.pid)
 
 
+def test_snapshots_of_rings_that_hold_milliseconds(millrace, spawn, programs, tmp_path):
+    """What comes while a snapshot is made leaves some of what was before."""
+    process = spawn([programs / 'waits', 'futex', '2', '10000'], stdout=-1)
+    path = tmp_path / 'perf.data'
+    millrace('record', '-e', 'dummy', '--overwrite', '-m', '16K', '--off-cpu=0', '--switch-output', '-o', path,
+             '-p', process.pid, '--', 'sh', '-c', 'for i in 1 2 3 4 5 6; do sleep 0.1; kill -USR2 $PPID; done')
+    snapshots = sorted(tmp_path.glob('perf.data.*'))[:-1]
+    assert any(not wait.flags & GOES_ON for file in snapshots for wait in waits_of(file)), snapshots
+
+
 def test_events_on_and_off(millrace, programs, tmp_path):
     """Only what was while the events were on, and all of that."""
     path = tmp_path / 'perf.data'

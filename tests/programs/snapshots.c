@@ -2,8 +2,9 @@
 /*
  * snapshots: N snapshots of overwritten rings, one after the other, while T threads of ours make system calls that
  * count up in an argument. Each snapshot must be a run without a gap for each thread that ran, and must begin behind
- * the one before; unless the ring was overwritten since it must begin right there. Prints what was seen; exit
- * status 1: a law was broken; 77: events cannot be opened.
+ * the one before; unless the ring was overwritten since it must begin right there. It must end with the calls of its
+ * moment: all that had returned are in it, none that began later. Prints what was seen; exit status 1: a law was
+ * broken; 77: events cannot be opened.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -24,12 +25,15 @@
 #include "record/setup/eventset.h"
 #include "record/setup/target.h"
 
+enum { MANY = 100, SOME = 10 }; /* calls between snapshots, and between the moment of one and its copy */
 enum { THREADS_MAX = 64, RAW_OFFSET = 8 + 8 + 8 + 8 + 4 }; /* header, TID, TIME, CPU, size of the raw part */
 
 struct caller {
 	pthread_t thread;
 	_Atomic pid_t tid;
-	uint64_t next; /* the number that must come; 0: none was seen */
+	atomic_ulong begun, returned;        /* the numbers of the last calls */
+	unsigned long nr_returned, nr_begun; /* before the moment of the snapshot, and behind it */
+	uint64_t next;                       /* the number that must come; 0: none was seen */
 };
 
 static struct caller callers[THREADS_MAX];
@@ -41,8 +45,11 @@ static void *call(void *arg)
 	struct caller *caller = arg;
 
 	atomic_store(&caller->tid, (pid_t)syscall(SYS_gettid));
-	for (unsigned long i = 1; !atomic_load_explicit(&stop, memory_order_relaxed); i++)
+	for (unsigned long i = 1; !atomic_load_explicit(&stop, memory_order_relaxed); i++) {
+		atomic_store(&caller->begun, i);
 		syscall(SYS_getppid, i);
+		atomic_store(&caller->returned, i);
+	}
 	return NULL;
 }
 
@@ -116,6 +123,45 @@ static unsigned gaps(struct record *records, size_t nr, bool joined)
 	return nr_gaps;
 }
 
+static unsigned long count_returned(void)
+{
+	unsigned long nr = 0;
+
+	for (unsigned i = 0; i < nr_callers; i++)
+		nr += atomic_load(&callers[i].returned);
+	return nr;
+}
+
+static void wait_for_calls(unsigned long nr)
+{
+	unsigned long before = count_returned();
+
+	while (nr_callers && count_returned() - before < nr)
+		sched_yield();
+}
+
+/* The moment of a snapshot, and which calls were made by then. */
+static int mark(struct overwrite *overwrite)
+{
+	for (unsigned i = 0; i < nr_callers; i++)
+		callers[i].nr_returned = atomic_load(&callers[i].returned);
+	int err = overwrite_mark(overwrite);
+	for (unsigned i = 0; i < nr_callers; i++)
+		callers[i].nr_begun = atomic_load(&callers[i].begun);
+	return err;
+}
+
+/* Threads whose last call in the snapshot is not that of its moment. */
+static unsigned count_wrong_ends(void)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < nr_callers; i++)
+		nr += callers[i].next &&
+		      (callers[i].next <= callers[i].nr_returned || callers[i].next > callers[i].nr_begun + 1);
+	return nr;
+}
+
 static bool open_overwrite(struct event_list *events, const struct target *target, unsigned pages, struct plan *plan,
 			   struct eventset *set, struct overwrite **overwrite)
 {
@@ -162,7 +208,7 @@ int main(int argc, char **argv)
 	struct plan plan = {0};
 	struct eventset set = {0};
 	struct overwrite *overwrite = NULL;
-	unsigned nr_gaps = 0, nr_bad = 0;
+	unsigned nr_gaps = 0, nr_bad = 0, nr_wrong_ends = 0;
 	uint64_t nr_calls = 0, lost = 0, overwritten = 0, nr_joined = 0;
 	char cpu[16];
 
@@ -184,13 +230,17 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < args[0].value; i++) {
 		struct buf bytes = {0};
 		size_t nr = 0;
-		if (overwrite_freeze(overwrite) || overwrite_collect(overwrite, &bytes, NULL) ||
-		    !parse(&bytes, records, &nr))
+		wait_for_calls(MANY);
+		int err = mark(overwrite);
+		wait_for_calls(i % 2 ? SOME : 0); /* which are later ones */
+		overwrite_copy(overwrite);
+		if (err || overwrite_collect(overwrite, &bytes, NULL) || !parse(&bytes, records, &nr))
 			nr_bad++;
 		bool joined = overwrite_counters(overwrite).nr_overwritten == overwritten;
 		overwritten = overwrite_counters(overwrite).nr_overwritten;
 		nr_joined += joined;
 		nr_gaps += gaps(records, nr, joined);
+		nr_wrong_ends += count_wrong_ends();
 		nr_calls += nr;
 		buf_fini(&bytes);
 	}
@@ -201,15 +251,14 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < plan.nr_slots; i++)
 		lost += eventset_lost(&set, i);
 	struct overwrite_counters counters = overwrite_counters(overwrite);
-	printf("%llu snapshots, %llu joined, %llu calls, %u gaps, %u torn, %llu lost, blind %llu ns\n",
+	printf("%llu snapshots, %llu joined, %llu calls, %u gaps, %u wrong ends, %u torn, %llu lost\n",
 	       (unsigned long long)counters.nr_snapshots, (unsigned long long)nr_joined, (unsigned long long)nr_calls,
-	       nr_gaps, nr_bad + (unsigned)counters.nr_broken, (unsigned long long)lost,
-	       (unsigned long long)counters.paused_ns);
+	       nr_gaps, nr_wrong_ends, nr_bad + (unsigned)counters.nr_broken, (unsigned long long)lost);
 	free(records);
 	overwrite_free(overwrite);
 	eventset_close(&set);
 	plan_fini(&plan);
 	event_list_fini(&events);
 	target_fini(&target);
-	return nr_gaps || nr_bad || counters.nr_broken || lost;
+	return nr_gaps || nr_wrong_ends || nr_bad || counters.nr_broken || lost;
 }

@@ -168,37 +168,14 @@ static void test_causes(void **state)
 	entry(3, LEDGER_RING_FULL, 0, 4);
 }
 
-static void test_overwritten_rings_lose_while_they_are_paused(void **state)
+static void test_overwritten_rings_are_read_at_the_end_of_a_file(void **state)
 {
 	(void)state;
 	lost(OVERWRITTEN, 4);
 	assert_int_equal(ledger_book_read(&fake.book), 0);
 	assert_int_equal(fake.book.ledger.nr_entries, 0);
-	assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 100, 200), 0);
-	assert_int_equal(entry(0, LEDGER_PAUSED, OVERWRITTEN, 4)->from_ns, 100);
-	assert_int_equal(fake.book.ledger.entries[0].to_ns, 200);
-	lost(OVERWRITTEN, 4);
-	assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 300, 400), 0);
-	entry(1, LEDGER_PAUSED, OVERWRITTEN, 0);
-	lost(OVERWRITTEN, 9);
 	assert_int_equal(ledger_book_close(&fake.book), 0);
-	entry(2, LEDGER_PAUSED, OVERWRITTEN, 5);
-}
-
-/* That nothing was lost in a pause is left out when there are very many; what was lost is not. */
-static void test_many_pauses_take_bounded_memory(void **state)
-{
-	enum { MANY = 16384 };
-
-	(void)state;
-	for (uint64_t i = 0; i < MANY + 5; i++) {
-		lost(OVERWRITTEN, 0);
-		assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 10 * i, 10 * i + 1), 0);
-	}
-	assert_int_equal(fake.book.ledger.nr_entries, MANY);
-	lost(OVERWRITTEN, 3);
-	assert_int_equal(ledger_book_note_pause(&fake.book, OVERWRITTEN, 1, 2), 0);
-	entry(MANY, LEDGER_PAUSED, OVERWRITTEN, 3);
+	entry(0, LEDGER_PAUSED, OVERWRITTEN, 4);
 }
 
 /* What an event for wake-ups loses is lost to that of switches. */
@@ -781,10 +758,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_what_counters_grow_by_was_lost, begin, end),
 		cmocka_unit_test_setup_teardown(test_causes, begin, end),
-		cmocka_unit_test_setup_teardown(test_overwritten_rings_lose_while_they_are_paused, begin, end),
+		cmocka_unit_test_setup_teardown(test_overwritten_rings_are_read_at_the_end_of_a_file, begin, end),
 		cmocka_unit_test_setup_teardown(test_spans, begin, end),
 		cmocka_unit_test_setup_teardown(test_many_readings_take_bounded_memory, begin, end),
-		cmocka_unit_test_setup_teardown(test_many_pauses_take_bounded_memory, begin, end),
 		cmocka_unit_test_setup_teardown(test_events_that_are_not_in_the_file, begin, end),
 		cmocka_unit_test(test_costs),
 		cmocka_unit_test(test_costs_of_the_pool),

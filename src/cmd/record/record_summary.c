@@ -48,8 +48,6 @@ static void print_losses(const struct recording_result *result)
 			buf_printf(&where, "%sthread %d", where.len ? ", " : "", loss->tid);
 		if (loss->ring_bytes)
 			buf_printf(&where, ": ring full (%zu KiB)", loss->ring_bytes / 1024);
-		else
-			buf_printf(&where, ": paused while a snapshot was copied");
 		log_note("  lost %llu %s%s on %s", (unsigned long long)loss->records,
 			 loss->task_events ? "task events" : "of ", loss->task_events ? "" : loss->event,
 			 buf_text(&where));
@@ -182,14 +180,9 @@ static void print_overwrite(const struct overwrite_counters *overwrite)
 {
 	if (!overwrite->nr_snapshots)
 		return;
-	log_verbose("%llu snapshots of overwritten rings: %llu records, %llu bytes; paused for %.3f ms, at most %.3f "
-		    "ms at once",
+	log_verbose("%llu snapshots of overwritten rings: %llu records, %llu bytes",
 		    (unsigned long long)overwrite->nr_snapshots, (unsigned long long)overwrite->nr_records,
-		    (unsigned long long)overwrite->bytes, (double)overwrite->paused_ns / 1e6,
-		    (double)overwrite->longest_pause_ns / 1e6);
-	if (overwrite->nr_pauses)
-		log_note("  recording was paused %llu times for snapshots, %.3f ms in all",
-			 (unsigned long long)overwrite->nr_pauses, (double)overwrite->paused_ns / 1e6);
+		    (unsigned long long)overwrite->bytes);
 	if (overwrite->nr_broken)
 		log_note("  %llu overwritten rings held broken records", (unsigned long long)overwrite->nr_broken);
 }

@@ -254,21 +254,6 @@ int ledger_book_read(struct ledger_book *book)
 	return read_slots(book, false);
 }
 
-int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns)
-{
-	struct ledger_entry entry = loss_of(book, slot, from_ns, to_ns);
-	uint64_t lost = eventset_lost(book->set, slot);
-
-	entry.count = lost > book->lost[slot] ? lost - book->lost[slot] : 0;
-	/* Time in which nothing happened is worth telling, but not worth any amount of memory. */
-	if (!entry.count && book->ledger.nr_entries >= MANY)
-		return 0;
-	int err = ledger_add(&book->ledger, &entry);
-	if (!err)
-		book->lost[slot] += entry.count;
-	return err;
-}
-
 uint64_t ledger_book_now(const struct ledger_book *book)
 {
 	const struct ledger_moment *start = &book->start, now = moment_now(book->set);

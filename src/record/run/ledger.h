@@ -55,16 +55,10 @@ int ledger_book_open(struct ledger_book *book, const struct eventset *set, const
 uint64_t ledger_book_now(const struct ledger_book *book);
 
 /*
- * Reads the counters: each increase was lost since the previous reading. Rings of the overwrite channel lose records
- * only while they are paused: see ledger_book_note_pause(). 0 or -ENOMEM.
+ * Reads the counters: each increase was lost since the previous reading. Those of the overwrite channel, whose rings
+ * are never full, are read at the end of a file only. 0 or -ENOMEM.
  */
 int ledger_book_read(struct ledger_book *book);
-
-/*
- * The ring of the slot was paused from from_ns to to_ns (CLOCK_MONOTONIC): the increase of its counter was lost in that
- * time. 0 or -ENOMEM.
- */
-int ledger_book_note_pause(struct ledger_book *book, size_t slot, uint64_t from_ns, uint64_t to_ns);
 
 /*
  * Reads all counters. *ret is the ledger of the time since the last such call, with times on the clock of the samples,

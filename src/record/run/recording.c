@@ -90,6 +90,7 @@ struct recording {
 	struct unwinding *unwinding; /* NULL: no event needs it */
 	struct event_desc *staged; /* heap; as records come to the stage below; names and ids are those of described */
 	struct off_cpu_stages *off_cpu; /* NULL: without --off-cpu */
+	struct buf sleepers;            /* struct off_cpu_sleeper, for the snapshot that comes next */
 	struct collector_maker collectors;
 	struct sample_counter samples; /* for the status line */
 	struct output_params common;
@@ -310,11 +311,11 @@ static size_t output_fds(const struct recording *rec)
 	return options->directory ? 1 + of_file * rec->plan.nr_drained : of_file;
 }
 
-/* That are opened after the events: a wake-up for each reader thread, and rings of the overwrite channel are in pairs.
+/* That are opened after the events: a wake-up for each reader thread, and what carries rings of the overwrite channel.
  */
 static size_t later_fds(const struct recording *rec)
 {
-	enum { FREEZE_FDS = 1, OF_OVERWRITE_PLACE = 2 };
+	enum { FREEZE_FDS = 1, OF_OVERWRITE_PLACE = 1 };
 	const struct recording_options *options = rec->options;
 	size_t nr_outputs = options->rotation.on ? 2 : 1;
 
@@ -594,14 +595,27 @@ static bool is_asleep(pid_t tid, uint32_t *ret_pid)
 	return state && strchr("SDTtI", state[strlen("\nState:\t")]) && pid && sscanf(pid, "\nTgid: %u", ret_pid) == 1;
 }
 
-static void note_sleepers(struct recording *rec, uint64_t now_ns)
+/* Of the target's tasks; out of memory: not all of them. */
+static void find_sleepers(struct recording *rec)
 {
 	const struct target *target = rec->options->target;
 
+	rec->sleepers.len = 0;
 	for (size_t i = 0; target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++) {
-		struct off_cpu_sleeper sleeper = {.tid = (uint32_t)target->tids[i], .time_ns = now_ns};
+		struct off_cpu_sleeper sleeper = {.tid = (uint32_t)target->tids[i]};
 		if (is_asleep(target->tids[i], &sleeper.pid))
-			(void)!off_cpu_asleep(rec->off_cpu, &sleeper); /* out of memory: not told of */
+			buf_put(&rec->sleepers, &sleeper, sizeof(sleeper));
+	}
+}
+
+static void note_sleepers(struct recording *rec, uint64_t time_ns)
+{
+	struct off_cpu_sleeper sleeper;
+
+	for (size_t at = 0; at < rec->sleepers.len; at += sizeof(sleeper)) {
+		memcpy(&sleeper, rec->sleepers.data + at, sizeof(sleeper));
+		sleeper.time_ns = time_ns;
+		(void)!off_cpu_asleep(rec->off_cpu, &sleeper); /* out of memory: not told of */
 	}
 }
 
@@ -613,20 +627,39 @@ static void note_switch(void *recording, bool on)
 		return;
 	uint64_t now_ns = ledger_book_now(&rec->book);
 	off_cpu_switch(rec->off_cpu, on, now_ns);
-	if (on)
-		note_sleepers(rec, now_ns);
+	if (!on)
+		return;
+	find_sleepers(rec);
+	note_sleepers(rec, now_ns);
 }
 
-/* Of a snapshot of overwritten rings, which may have nothing of tasks that sleep. */
-static uint64_t note_moment(void *recording)
+static bool has_off_cpu_snapshots(const struct recording *rec)
+{
+	return rec->off_cpu && rec->overwrite;
+}
+
+/* Of tasks that sleep the rings may have nothing. */
+static void before_snapshot(void *recording)
 {
 	struct recording *rec = recording;
 
-	if (!rec->off_cpu || !rec->overwrite)
-		return 0;
-	uint64_t now_ns = ledger_book_now(&rec->book);
-	note_sleepers(rec, now_ns);
-	return now_ns;
+	if (has_off_cpu_snapshots(rec))
+		find_sleepers(rec);
+}
+
+static uint64_t now_in_snapshot(void *recording)
+{
+	const struct recording *rec = recording;
+
+	return has_off_cpu_snapshots(rec) ? ledger_book_now(&rec->book) : 0;
+}
+
+static void after_snapshot(void *recording, uint64_t moment_ns)
+{
+	struct recording *rec = recording;
+
+	if (has_off_cpu_snapshots(rec))
+		note_sleepers(rec, moment_ns);
 }
 
 /* Behind the stage that unwinds. */
@@ -1066,7 +1099,9 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->cost = &rec->cost;
 	rotation->pause = pause_housekeeping;
 	rotation->resume = resume_housekeeping;
-	rotation->moment = note_moment;
+	rotation->before_snapshot = before_snapshot;
+	rotation->now = now_in_snapshot;
+	rotation->after_snapshot = after_snapshot;
 	rotation->ctx = rec;
 	return rotation_open(rotation, reterr);
 }
@@ -1164,7 +1199,8 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		err = supervise(&supervision, &result->signal, reterr);
 		steering_stop(&rec->steering);
 	}
-	note_moment(rec);
+	before_snapshot(rec);
+	after_snapshot(rec, now_in_snapshot(rec));
 	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book) : 0;
 	eventset_disable(&rec->set);
 	end_status_start(&rec->end_status, rec->pool);
@@ -1272,6 +1308,7 @@ static void recording_fini(struct recording *rec)
 	rotation_close(&rec->rotation);
 	output_file_fini(&rec->output);
 	off_cpu_stages_free(rec->off_cpu);
+	buf_fini(&rec->sleepers);
 	free(rec->staged);
 	unwinding_free(rec->unwinding);
 	task_log_free(rec->task_log);

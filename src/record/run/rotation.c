@@ -90,11 +90,13 @@ static int give_up(struct finisher *finisher, struct output_file *output, int er
 	return err;
 }
 
-/* What is older is not all there. */
+/* What is older is not all there; UINT64_MAX: nor is what is newer. */
 static void begin_window(struct finisher_job *job, uint64_t whole_from_ns)
 {
-	if (whole_from_ns > job->window.from_ns)
-		job->window.from_ns = whole_from_ns;
+	struct off_cpu_window *window = &job->window;
+
+	if (whole_from_ns > window->from_ns)
+		window->from_ns = whole_from_ns < window->to_ns ? whole_from_ns : window->to_ns;
 }
 
 /*
@@ -111,7 +113,7 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 	output_file_run_stages(output);
 	if (job->overwrite) {
 		err = overwrite_end(job->overwrite, &job->records, &whole_from_ns);
-		job->window = (struct off_cpu_window){.from_ns = rotation->thawed_ns, .to_ns = UINT64_MAX};
+		job->window = (struct off_cpu_window){.from_ns = rotation->marked_ns, .to_ns = UINT64_MAX};
 		begin_window(job, whole_from_ns);
 	}
 	err = err ? err : unwinding_snapshot(rotation->unwinding, rotation->params->pool, &job->records);
@@ -348,6 +350,17 @@ static struct writer *next_writer(const struct stream *stream, void *ctx)
 	return rotation->job->output.files.files[index].stream.writer;
 }
 
+/* Of a snapshot of the overwrite rings: nothing that may take long is done until they are copied. */
+static void take_moment(struct rotation *rotation, struct finisher_job *job)
+{
+	rotation->before_snapshot(rotation->ctx);
+	job->window = (struct off_cpu_window){.from_ns = rotation->marked_ns, .to_ns = rotation->now(rotation->ctx)};
+	(void)!overwrite_mark(rotation->overwrite); /* the last one was collected before this one could begin */
+	rotation->marked_ns = rotation->now(rotation->ctx);
+	overwrite_copy(rotation->overwrite);
+	rotation->after_snapshot(rotation->ctx, job->window.to_ns);
+}
+
 static int begin(struct rotation *rotation, struct diag *reterr)
 {
 	struct finisher_job *job = calloc(1, sizeof(*job));
@@ -366,12 +379,7 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 	/* What tasks do from here on belongs to what the next snapshot holds. */
 	if (rotation->overwrite)
 		(void)!task_log_hold(rotation->params->task_log); /* out of memory: then /proc is asked */
-	/* The moment of the snapshot. What an ioctl refuses makes it short, and nothing is lost. */
-	job->window = (struct off_cpu_window){.from_ns = rotation->thawed_ns, .to_ns = rotation->moment(rotation->ctx)};
-	err = overwrite_freeze(rotation->overwrite);
-	rotation->thawed_ns = rotation->moment(rotation->ctx);
-	if (err)
-		log_note("this snapshot of the overwrite rings may be incomplete: %s", strerror(-err));
+	take_moment(rotation, job);
 	rotation->job = job;
 	rotation->pause(rotation->ctx);
 	readers_switch(rotation->readers, next_writer, rotation, rotation->room);
@@ -440,19 +448,11 @@ static int add_loss_records(struct rotation *rotation, struct finisher_job *job)
 	return 0;
 }
 
-/* What was lost up to here is told in the former file: all that is lost while its rings are paused, too. */
+/* What was lost up to here is told in the former file. */
 static int account(struct rotation *rotation, struct finisher_job *job)
 {
-	const struct output_params *params = rotation->params;
-	int err = 0;
+	int err = ledger_book_cut(rotation->book, &job->ledger);
 
-	for (size_t i = 0; i < params->set->plan->nr_slots && !err; i++) {
-		const struct overwrite_pause pause = overwrite_pause_of(rotation->overwrite, i);
-		if (pause.to_ns)
-			err = ledger_book_note_pause(rotation->book, i, pause.from_ns, pause.to_ns);
-	}
-	if (!err)
-		err = ledger_book_cut(rotation->book, &job->ledger);
 	if (!err)
 		err = recorder_cost_cut(rotation->cost, &job->ledger);
 	return err ? err : add_loss_records(rotation, job);

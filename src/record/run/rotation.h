@@ -54,9 +54,13 @@ struct rotation {
 	/* The housekeeping thread uses the present output and the book: it is paused while they change. */
 	void (*pause)(void *ctx);
 	int (*resume)(void *ctx);
-	/* Called before the overwrite rings are frozen and afterwards. Returns the time by the clock of samples; 0: it
-	 * is of no interest. */
-	uint64_t (*moment)(void *ctx);
+	/*
+	 * What is noted of tasks for a snapshot of the overwrite rings: looked for before its moment, and noted when
+	 * the rings are copied.
+	 */
+	void (*before_snapshot)(void *ctx);
+	void (*after_snapshot)(void *ctx, uint64_t moment_ns);
+	uint64_t (*now)(void *ctx); /* by the clock of samples; 0: it is of no interest */
 	void *ctx;
 
 	/* Its own. */
@@ -70,7 +74,7 @@ struct rotation {
 	uint64_t next_ns;         /* CLOCK_MONOTONIC; UINT64_MAX: not by time */
 	uint64_t base_bytes;      /* of readers.control.stored: where the present file began */
 	size_t nr_switches;
-	uint64_t thawed_ns; /* when the overwrite rings were, by moment(); 0: they were not frozen yet */
+	uint64_t marked_ns; /* by now(): what came later is not in the last snapshot of overwrite rings; 0: none yet */
 };
 
 int rotation_open(struct rotation *rotation, struct diag *reterr);

@@ -330,7 +330,7 @@ size_t ring_sizes_count_data(const struct plan *plan)
 	return nr;
 }
 
-/* Of rings: each has a page more. Where they are overwritten there are two in each place. */
+/* Of rings: each has a page more. Those that are overwritten have a copy. */
 uint64_t ring_sizes_bytes(const struct plan *plan, size_t data_pages, size_t side_pages)
 {
 	size_t nr_data = ring_sizes_count_data(plan), nr_side = plan->nr_drained - nr_data;
