@@ -2,13 +2,13 @@
 /*
  * maps: the present maps of one address space, as the records describe them. The maps of a set never overlap.
  *
- * The threads of a process share one set, with a reference count. A fork copies the set lazily, when one of the two is
- * first changed, as most children exec soon. One thread; several may look up while none changes the set.
+ * The threads of a process share one set, with a reference count. After a fork the sets of parent and child share the
+ * memory of what is equal in both: one change takes as much as a few maps do, however many there are. One thread, for
+ * all sets that were cloned from each other; several may look up while none changes the set.
  */
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Access rights of a map: as PROT_READ, PROT_WRITE and PROT_EXEC of mmap(2); and whether it is MAP_SHARED. */
@@ -21,7 +21,7 @@ struct map {
 	uint64_t inode;      /* of the file; 0: unknown */
 	uint8_t rights;      /* enum map_rights */
 	bool identity;       /* addresses inside the object equal those in memory (no file, or the kernel) */
-	bool is_former;      /* of what the process ran before an exec, see maps_mark_former() */
+	uint32_t nr_marked;  /* private: see maps_is_former() */
 };
 
 struct maps;
@@ -31,7 +31,10 @@ struct maps *maps_ref(struct maps *maps);
 void maps_unref(struct maps *maps);         /* NULL is fine */
 struct maps *maps_clone(struct maps *maps); /* one reference; NULL: out of memory */
 void maps_clear(struct maps *maps);
-int maps_mark_former(struct maps *maps); /* all that are in the set. 0 or -ENOMEM */
+
+/* All that are in the set are former ones: of what the process ran before an exec. */
+void maps_mark_former(struct maps *maps);
+bool maps_is_former(const struct maps *maps, const struct map *map); /* of that set */
 
 /* Adds the map, and removes its range from the other maps. Does nothing for an empty map. 0 or -ENOMEM. */
 int maps_insert(struct maps *maps, const struct map *map);
@@ -47,8 +50,8 @@ unsigned maps_users(const struct maps *maps); /* number of references */
 /* A new number after each change. Two sets with the same number have equal maps; 0: the set is empty. */
 uint64_t maps_generation(const struct maps *maps);
 
-/* All maps by address. Valid until the set changes. */
-const struct map *maps_list(const struct maps *maps, size_t *ret_nr);
+/* Calls visit() for each map, by address. */
+void maps_visit(const struct maps *maps, void (*visit)(const struct map *map, void *ctx), void *ctx);
 
 static inline uint64_t map_address(const struct map *map, uint64_t ip)
 {

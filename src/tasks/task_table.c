@@ -59,21 +59,26 @@ void task_table_free(struct task_table *table)
 	free(table);
 }
 
+static void use_file(const struct map *map, void *ctx)
+{
+	struct mapped_file *file = map->object;
+
+	(void)ctx;
+	file->in_use = true;
+}
+
 /* Most files are mapped by processes that end soon. Without memory for the list of tasks it is done another time. */
 static void free_unused_files(struct task_table *table)
 {
 	struct task **tasks;
-	size_t nr_tasks, nr_maps;
+	size_t nr_tasks;
 
 	if (tasks_list(table->tasks, &tasks, &nr_tasks))
 		return;
 	for (struct mapped_file *file = table->files; file; file = file->next)
 		file->in_use = false;
-	for (size_t i = 0; i < nr_tasks; i++) {
-		const struct map *maps = maps_list(tasks[i]->maps, &nr_maps);
-		for (size_t k = 0; k < nr_maps; k++)
-			((struct mapped_file *)maps[k].object)->in_use = true;
-	}
+	for (size_t i = 0; i < nr_tasks; i++)
+		maps_visit(tasks[i]->maps, use_file, NULL);
 	free(tasks);
 	for (struct mapped_file **at = &table->files; *at;) {
 		struct mapped_file *file = *at;
@@ -161,22 +166,25 @@ static void put_task(const struct task_table *table, const struct task *task, st
 			   table->trailer_bytes);
 }
 
-static void put_maps(const struct task_table *table, const struct task *task, struct buf *out)
-{
-	size_t nr;
-	const struct map *maps = maps_list(task->maps, &nr);
+struct map_writer {
+	const struct task_table *table;
+	const struct task *task;
+	struct buf *out;
+};
 
-	for (size_t i = 0; i < nr; i++) {
-		const struct mapped_file *file = maps[i].object;
-		struct record_mmap2 fixed = file->fixed;
-		bool is_mmap2 = fixed.header.type == PERF_RECORD_MMAP2;
-		fixed.pid = fixed.tid = task->pid; /* it may be the map of its parent */
-		fixed.addr = maps[i].start;
-		fixed.len = maps[i].end - maps[i].start;
-		fixed.pgoff = maps[i].pgoff;
-		record_put(out, &fixed, is_mmap2 ? sizeof(fixed) : sizeof(struct record_mmap),
-			   (struct span){file->name, strlen(file->name)}, table->trailer_bytes);
-	}
+static void put_map(const struct map *map, void *ctx)
+{
+	const struct map_writer *writer = ctx;
+	const struct mapped_file *file = map->object;
+	struct record_mmap2 fixed = file->fixed;
+	bool is_mmap2 = fixed.header.type == PERF_RECORD_MMAP2;
+
+	fixed.pid = fixed.tid = writer->task->pid; /* it may be the map of its parent */
+	fixed.addr = map->start;
+	fixed.len = map->end - map->start;
+	fixed.pgoff = map->pgoff;
+	record_put(writer->out, &fixed, is_mmap2 ? sizeof(fixed) : sizeof(struct record_mmap),
+		   (struct span){file->name, strlen(file->name)}, writer->table->trailer_bytes);
 }
 
 /* By process, the leader first. */
@@ -206,7 +214,7 @@ void task_table_put(const struct task_table *table, struct buf *out)
 		if (tasks[i]->tid == tasks[i]->pid)
 			put_task(table, tasks[i], out);
 		if (!has_maps_of_last)
-			put_maps(table, tasks[i], out);
+			maps_visit(tasks[i]->maps, put_map, &(struct map_writer){table, tasks[i], out});
 		if (tasks[i]->tid != tasks[i]->pid)
 			put_task(table, tasks[i], out);
 	}

@@ -417,9 +417,11 @@ static int process_task_event(struct machine *machine, const struct session_reco
 	switch (event.type) {
 	case PERF_RECORD_COMM:
 		task = machine_task(machine, event.pid, event.tid);
-		/* As perf, readers keep maps of the program before until others replace them. */
-		if (!task || (task->maps && event.misc & PERF_RECORD_MISC_COMM_EXEC && maps_mark_former(task->maps)))
+		if (!task)
 			return -ENOMEM;
+		/* As perf, readers keep maps of the program before until others replace them. */
+		if (task->maps && event.misc & PERF_RECORD_MISC_COMM_EXEC)
+			maps_mark_former(task->maps);
 		return tasks_name(machine->tasks, task, event.name.ptr);
 	case PERF_RECORD_FORK: return process_fork(machine, &event);
 	default:

@@ -105,19 +105,33 @@ static const struct runtime {
 	{"ruby", "start ruby with --yjit-perf"},
 };
 
+enum { NR_RUNTIMES = sizeof(runtimes) / sizeof(runtimes[0]) };
+
+struct runtime_search {
+	const struct maps *maps;
+	size_t found; /* the lowest index in runtimes[]; NR_RUNTIMES: none */
+};
+
+static void find_runtime(const struct map *map, void *ctx)
+{
+	struct runtime_search *search = ctx;
+	const struct dso *dso = map->object;
+
+	if (!dso || maps_is_former(search->maps, map))
+		return;
+	for (size_t i = 0; i < search->found; i++)
+		if (strncmp(dso_short_name(dso), runtimes[i].object, strlen(runtimes[i].object)) == 0)
+			search->found = i;
+}
+
 static const char *runtime_advice(const struct task *task)
 {
-	size_t nr = 0;
-	const struct map *maps = task->maps ? maps_list(task->maps, &nr) : NULL;
+	struct runtime_search search = {task->maps, NR_RUNTIMES};
 
-	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
-		for (size_t m = 0; m < nr; m++) {
-			const struct dso *dso = maps[m].object;
-			if (dso && !maps[m].is_former &&
-			    strncmp(dso_short_name(dso), runtimes[i].object, strlen(runtimes[i].object)) == 0)
-				return runtimes[i].advice;
-		}
-	return "make its runtime write /tmp/perf-PID.map or a jitdump";
+	if (task->maps)
+		maps_visit(task->maps, find_runtime, &search);
+	return search.found < NR_RUNTIMES ? runtimes[search.found].advice
+					  : "make its runtime write /tmp/perf-PID.map or a jitdump";
 }
 
 static void put_jit(const struct machine *machine, const struct unnamed *unnamed, struct buf *out)

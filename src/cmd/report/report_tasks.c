@@ -87,19 +87,21 @@ static void place(struct tree *tree, struct node *node)
 	}
 }
 
-static void print_maps(FILE *to, const struct task *task, int indent)
-{
-	size_t nr = 0;
-	const struct map *maps = task->maps ? maps_list(task->maps, &nr) : NULL;
+struct map_printer {
+	FILE *to;
+	int indent;
+};
 
-	for (size_t i = 0; i < nr; i++) {
-		unsigned rights = maps[i].rights;
-		AUTO_ESCAPED name = escaped_text(dso_long_name(maps[i].object));
-		fprintf(to, "%*s  %" PRIx64 "-%" PRIx64 " %c%c%c%c %08" PRIx64 " %" PRIu64 " %s\n", indent, "",
-			maps[i].start, maps[i].end, rights & MAP_MAY_READ ? 'r' : '-',
-			rights & MAP_MAY_WRITE ? 'w' : '-', rights & MAP_MAY_EXECUTE ? 'x' : '-',
-			rights & MAP_IS_SHARED ? 's' : 'p', maps[i].pgoff, maps[i].inode, name.text);
-	}
+static void print_map(const struct map *map, void *ctx)
+{
+	const struct map_printer *printer = ctx;
+	unsigned rights = map->rights;
+	AUTO_ESCAPED name = escaped_text(dso_long_name(map->object));
+
+	fprintf(printer->to, "%*s  %" PRIx64 "-%" PRIx64 " %c%c%c%c %08" PRIx64 " %" PRIu64 " %s\n", printer->indent,
+		"", map->start, map->end, rights & MAP_MAY_READ ? 'r' : '-', rights & MAP_MAY_WRITE ? 'w' : '-',
+		rights & MAP_MAY_EXECUTE ? 'x' : '-', rights & MAP_IS_SHARED ? 's' : 'p', map->pgoff, map->inode,
+		name.text);
 }
 
 static void print_task(FILE *to, const struct task *task, int level, bool maps)
@@ -108,8 +110,8 @@ static void print_task(FILE *to, const struct task *task, int level, bool maps)
 	int indent = fprintf(to, "  %8d %8d %8d |%*s", (int)task->pid, (int)task->tid, (int)task->parent, level, "");
 
 	fprintf(to, "%s\n", comm.text);
-	if (maps)
-		print_maps(to, task, indent);
+	if (maps && task->maps)
+		maps_visit(task->maps, print_map, &(struct map_printer){to, indent});
 }
 
 /* Without recursion: a recording may have as deep a tree as it likes. */
