@@ -565,10 +565,118 @@ static void test_order_of_doubts(void **state)
 	dso_table_fini(&table);
 }
 
+static size_t nr_comparisons;
+
+int __real_strcmp(const char *a, const char *b);
+int __wrap_strcmp(const char *a, const char *b);
+
+int __wrap_strcmp(const char *a, const char *b)
+{
+	nr_comparisons++;
+	return __real_strcmp(a, b);
+}
+
+static struct object_id file_number(uint64_t inode, uint64_t generation)
+{
+	return (struct object_id){.file = {.major = 8, .minor = 1, .inode = inode, .generation = generation}};
+}
+
+static struct object_id build_number(unsigned number)
+{
+	struct object_id id = {.build_id = {.len = sizeof(number) + 1}};
+
+	memcpy(id.build_id.bytes + 1, &number, sizeof(number));
+	return id;
+}
+
+/* The id of each of them may become better known. */
+static void test_objects_of_one_name(void **state)
+{
+	struct dso_table table = {0};
+	const struct object_id any = file_number(1, 0), one = file_number(1, 7), two = file_number(1, 8),
+			       other = file_number(2, 0), build = build_number(3);
+	struct object_id padded = build;
+	struct dso *first = dso_find(&table, "/lib/a.so", NULL, DSO_FILE);
+
+	(void)state;
+	padded.build_id.len = ELF_ID_MAX_BYTES;
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", NULL, DSO_FILE), first);
+	assert_ptr_not_equal(dso_find(&table, "/lib/a.so", NULL, DSO_NOTHING), first);
+	assert_ptr_not_equal(dso_find(&table, "/lib/b.so", NULL, DSO_FILE), first);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &any, DSO_FILE), first);
+	assert_int_equal(first->id.file.inode, 1);
+	struct dso *second = dso_find(&table, "/lib/a.so", &other, DSO_FILE);
+	assert_ptr_not_equal(second, first);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &one, DSO_FILE), first);
+	assert_int_equal(first->id.file.generation, 7);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", NULL, DSO_FILE), second);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &any, DSO_FILE), first);
+	struct dso *third = dso_find(&table, "/lib/a.so", &two, DSO_FILE);
+	assert_ptr_not_equal(third, first);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &any, DSO_FILE), third);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &one, DSO_FILE), first);
+	struct dso *fourth = dso_find(&table, "/lib/a.so", &build, DSO_FILE);
+	assert_ptr_not_equal(fourth, third);
+	assert_int_equal(fourth->build_id.len, build.build_id.len);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &padded, DSO_FILE), fourth);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", NULL, DSO_FILE), fourth);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &two, DSO_FILE), third);
+	assert_ptr_equal(dso_find(&table, "/lib/a.so", &other, DSO_FILE), second);
+	dso_table_fini(&table);
+}
+
+/* A path that had another file each time: none is looked for among all. */
+static void test_many_objects_of_one_name(void **state)
+{
+	enum { NR = 1000 };
+	struct dso_table table = {0};
+	struct dso *found[3 * NR];
+
+	(void)state;
+	nr_comparisons = 0;
+	for (unsigned turn = 0; turn < 2; turn++)
+		for (unsigned i = 0; i < 3 * NR; i++) {
+			const struct object_id id = i < NR       ? file_number(1 + i, 7)
+						    : i < 2 * NR ? file_number(3 * NR, i)
+								 : build_number(i);
+			struct dso *dso = dso_find(&table, "/tmp/conftest", &id, DSO_FILE);
+			assert_non_null(dso);
+			if (turn)
+				assert_ptr_equal(dso, found[i]);
+			found[i] = dso;
+		}
+	assert_int_equal(table.nr, 3 * NR);
+	assert_true(nr_comparisons > 3 * NR); /* they are counted */
+	assert_true(nr_comparisons < 30 * NR);
+	dso_table_fini(&table);
+}
+
+static void test_many_build_ids_of_one_path(void **state)
+{
+	enum { NR = 1000 };
+	struct dso_table table = {0};
+
+	(void)state;
+	nr_comparisons = 0;
+	for (unsigned turn = 0; turn < 2; turn++)
+		for (unsigned i = 0; i < NR; i++)
+			assert_int_equal(
+				dso_learn_build_id(&table, "/tmp/conftest",
+						   &(struct elf_id){{(uint8_t)(i % 250), (uint8_t)(i / 250)}, 2}),
+				0);
+	assert_true(nr_comparisons >= NR); /* they are counted */
+	assert_true(nr_comparisons < 10 * NR);
+	assert_int_equal(table.path_build_ids.nr, NR + 1); /* and the path itself */
+	dso_table_fini(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_of_doubts),
+		cmocka_unit_test(test_objects_of_one_name),
+		cmocka_unit_test(test_many_objects_of_one_name),
+		cmocka_unit_test(test_many_build_ids_of_one_path),
 		cmocka_unit_test(test_many_are_sorted),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_sized_and_gaps),

@@ -36,11 +36,10 @@ const char *dso_short_name(const struct dso *dso)
 
 void dso_table_fini(struct dso_table *table)
 {
-	for (size_t i = 0; i < table->dsos.nr_slots; i++)
-		for (struct dso *dso = table->dsos.slots[i].item; dso; dso = dso->next) {
-			symbols_fini(&dso->symbols);
-			jit_code_free(dso->jit);
-		}
+	for (struct dso *dso = table->newest; dso; dso = dso->next) {
+		symbols_fini(&dso->symbols);
+		jit_code_free(dso->jit);
+	}
 	hash_table_fini(&table->dsos);
 	hash_table_fini(&table->path_build_ids);
 	pool_fini(&table->pool);
@@ -102,41 +101,129 @@ static int table_put(struct hash_table *table, uint64_t hash, void *item)
 	return 0;
 }
 
-struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind)
-{
-	static const struct object_id unknown;
-	const uint64_t hash = hash_text(name);
+static const struct object_id unknown_id;
 
-	if (!id)
-		id = &unknown;
-	struct dso *newest = hash_table_find_item(&table->dsos, hash);
-	for (struct dso *dso = newest; dso; dso = dso->next) {
-		if (dso->kind != kind || strcmp(dso->name, name) != 0 || !object_id_equal(id, &dso->id))
-			continue;
-		if (object_id_unknown(&dso->id))
-			dso_set_id(dso, id);
-		else if (!dso->id.file.generation)
-			dso->id.file.generation = id->file.generation;
-		return dso;
+static struct object_id without_generation(const struct object_id *id)
+{
+	struct object_id ret = *id;
+
+	ret.file.generation = 0;
+	return ret;
+}
+
+/* The same for ids that are equal, see elf_id_equal(). */
+static uint64_t elf_id_hash(const struct elf_id *id)
+{
+	uint8_t bytes[ELF_ID_MAX_BYTES] = {0};
+
+	memcpy(bytes, id->bytes, id->len);
+	return hash_bytes(bytes, sizeof(bytes));
+}
+
+/* What finds an object. There may be very many of one name: a path had another file each time it was mapped. */
+struct dso_key {
+	const char *name;
+	uint64_t name_hash;
+	const struct object_id *id;
+	enum dso_kind kind;
+};
+
+static uint64_t key_hash(const struct dso_key *key)
+{
+	const struct file_id *file = &key->id->file;
+	uint64_t hash = hash_mix(key->name_hash, key->kind);
+
+	if (object_id_unknown(key->id))
+		return hash;
+	if (key->id->build_id.len)
+		return hash_mix(hash, elf_id_hash(&key->id->build_id));
+	hash = hash_mix(hash_mix(hash, (uint64_t)file->major << 32 | file->minor), file->inode);
+	return hash_mix(hash, file->generation);
+}
+
+static struct hash_slot *find_slot(const struct dso_table *table, const struct dso_key *key, uint64_t hash)
+{
+	struct hash_slot *slot = hash_table_find(&table->dsos, hash);
+
+	for (; slot; slot = hash_table_next(&table->dsos, slot)) {
+		const struct dso *dso = slot->item;
+		if (dso->kind == key->kind && strcmp(dso->name, key->name) == 0 && object_id_equal(key->id, &dso->id))
+			break;
 	}
+	return slot;
+}
+
+static struct dso *find_newest(const struct dso_table *table, struct dso_key key, const struct object_id *id)
+{
+	key.id = id;
+	struct hash_slot *slot = find_slot(table, &key, key_hash(&key));
+
+	return slot ? slot->item : NULL;
+}
+
+/* What the object is found by, if it was not so far: its id; its id without the generation; the name alone. */
+enum { KEYS_ID = 1, KEYS_FILE = 2, KEYS_NAME = 3 };
+
+/* As the newest. 0 or -ENOMEM. */
+static int put_keys(struct dso_table *table, struct dso_key key, struct dso *dso, unsigned nr_keys)
+{
+	const struct object_id ids[] = {dso->id, without_generation(&dso->id), unknown_id};
+
+	for (unsigned i = 0; i < nr_keys; i++) {
+		key.id = &ids[i];
+		uint64_t hash = key_hash(&key);
+		struct hash_slot *slot = find_slot(table, &key, hash);
+		if (slot)
+			slot->item = dso;
+		else if (hash_table_add(&table->dsos, hash, dso))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static struct dso *dso_add(struct dso_table *table, const struct dso_key *key)
+{
 	struct dso *dso = pool_take(&table->pool, sizeof(*dso));
+
 	if (!dso)
 		return NULL;
-	dso->name = pool_text(&table->pool, name, strlen(name));
-	dso->short_name = dso->name ? make_short_name(&table->pool, dso->name, kind) : NULL;
+	dso->name = pool_text(&table->pool, key->name, strlen(key->name));
+	dso->short_name = dso->name ? make_short_name(&table->pool, dso->name, key->kind) : NULL;
 	if (!dso->short_name)
 		return NULL;
-	dso_set_id(dso, id);
+	dso_set_id(dso, key->id);
 	dso->mapped_ns = UINT64_MAX;
-	dso->kind = kind;
+	dso->kind = key->kind;
 	dso->table = table;
 	dso->symbols.no_demangle =
-		kind == DSO_KERNEL || kind == DSO_MODULE ? table->no_demangle_kernel : table->no_demangle;
-	dso->next = newest;
-	if (table_put(&table->dsos, hash, dso))
-		return NULL;
+		key->kind == DSO_KERNEL || key->kind == DSO_MODULE ? table->no_demangle_kernel : table->no_demangle;
+	dso->next = table->newest;
+	table->newest = dso;
 	dso->age = ++table->nr;
-	return dso;
+	return put_keys(table, *key, dso, KEYS_NAME) ? NULL : dso;
+}
+
+struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind)
+{
+	const struct dso_key key = {name, hash_text(name), id ? id : &unknown_id, kind};
+	struct dso *dso = find_newest(table, key, key.id);
+
+	if (dso)
+		return dso;
+	if (object_id_unknown(key.id))
+		return dso_add(table, &key);
+	/* One whose generation, or id, is unknown so far: it is the only one of that file, or name. */
+	const struct object_id file = without_generation(key.id);
+	unsigned nr_keys = KEYS_ID;
+	dso = find_newest(table, key, &file);
+	if (!dso || dso->id.file.generation) {
+		nr_keys = KEYS_FILE;
+		dso = find_newest(table, key, &unknown_id);
+		if (!dso || !object_id_unknown(&dso->id))
+			return dso_add(table, &key);
+	}
+	dso_set_id(dso, key.id);
+	return put_keys(table, key, dso, nr_keys) ? NULL : dso;
 }
 
 void dso_note_mapped(struct dso *dso, uint64_t time_ns)
@@ -157,15 +244,23 @@ static const struct path_build_id *next_build_id(const struct dso_table *table, 
 	return at;
 }
 
+static uint64_t path_build_id_hash(const char *path, const struct elf_id *id)
+{
+	return hash_mix(hash_text(path), elf_id_hash(id));
+}
+
 /* That one of a path; NULL: it is not among those of the path. */
 static const struct path_build_id *find_build_id(const struct dso_table *table, const char *path,
 						 const struct elf_id *id)
 {
-	const struct path_build_id *at = NULL;
+	const struct hash_slot *slot = hash_table_find(&table->path_build_ids, path_build_id_hash(path, id));
 
-	while ((at = next_build_id(table, path, at)) && !elf_id_equal(&at->build_id, id))
-		;
-	return at;
+	for (; slot; slot = hash_table_next(&table->path_build_ids, slot)) {
+		const struct path_build_id *at = slot->item;
+		if (elf_id_equal(&at->build_id, id) && strcmp(at->path, path) == 0)
+			return at;
+	}
+	return NULL;
 }
 
 const char *dso_printed_name(const struct dso *dso)
@@ -185,7 +280,9 @@ int dso_learn_build_id(struct dso_table *table, const char *path, const struct e
 		return -ENOMEM;
 	*known = (struct path_build_id){
 		.next = hash_table_find_item(&table->path_build_ids, hash), .path = copy, .build_id = *build_id};
-	return table_put(&table->path_build_ids, hash, known);
+	return hash_table_add(&table->path_build_ids, path_build_id_hash(path, build_id), known)
+		       ? -ENOMEM
+		       : table_put(&table->path_build_ids, hash, known);
 }
 
 static const char *id_text(const struct elf_id *id, char text[2 * ELF_ID_MAX_BYTES + 1])
@@ -267,7 +364,7 @@ char *dso_doubt_text(const struct dso *dso)
 	return len < 0 ? NULL : text;
 }
 
-/* Those that were looked up more often; of equals the older one, as the order in the table is another in each run. */
+/* Those that were looked up more often; of equals the older one. */
 static bool comes_before(const struct dso *dso, const struct dso *other)
 {
 	return dso->doubt.nr_uses != other->doubt.nr_uses ? dso->doubt.nr_uses > other->doubt.nr_uses
@@ -278,18 +375,16 @@ size_t dso_list_doubts(const struct dso_table *table, const struct dso *ret[], s
 {
 	size_t nr = 0, kept = 0;
 
-	for (size_t i = 0; i < table->dsos.nr_slots; i++) {
-		for (const struct dso *dso = table->dsos.slots[i].item; dso; dso = dso->next) {
-			if (!dso->doubt.why || !dso->doubt.nr_uses)
-				continue;
-			nr++;
-			size_t at = kept < max ? kept++ : max;
-			for (; at && comes_before(dso, ret[at - 1]); at--)
-				if (at < max)
-					ret[at] = ret[at - 1];
+	for (const struct dso *dso = table->newest; dso; dso = dso->next) {
+		if (!dso->doubt.why || !dso->doubt.nr_uses)
+			continue;
+		nr++;
+		size_t at = kept < max ? kept++ : max;
+		for (; at && comes_before(dso, ret[at - 1]); at--)
 			if (at < max)
-				ret[at] = dso;
-		}
+				ret[at] = ret[at - 1];
+		if (at < max)
+			ret[at] = dso;
 	}
 	return nr;
 }

@@ -61,7 +61,7 @@ struct dso_doubt {
 };
 
 struct dso {
-	struct dso *next; /* older one of the same hash */
+	struct dso *next; /* the one that was added before */
 	const char *name, *short_name;
 	struct object_id id;    /* as it was mapped */
 	struct elf_id build_id; /* that its files must have; len 0: unknown */
@@ -92,7 +92,9 @@ struct path_build_id {
 
 struct dso_table {
 	struct pool pool;
-	struct hash_table dsos, path_build_ids; /* by the hash of the name, the newest */
+	struct dso *newest;
+	struct hash_table dsos;           /* private: see dso_find() */
+	struct hash_table path_build_ids; /* by the hash of the path, the newest */
 	uint32_t nr;
 	/* Names of objects that are added from now on are not demangled: those of programs; those of the kernel. */
 	bool no_demangle, no_demangle_kernel;
