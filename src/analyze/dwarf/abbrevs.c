@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/dwarf/elf_section.h"
 #include "base/buf.h"
 #include "base/pool.h"
 
@@ -12,6 +13,7 @@
 enum {
 	MAX_ATTRIBUTES = 1024, /* of one entry */
 	MAX_ABBREVS = 1 << 20, /* of one unit */
+	MOST_BYTES = 256,      /* that nearly all abbreviations have at most */
 };
 
 uint64_t take_sized(struct cursor *at, unsigned bytes)
@@ -139,6 +141,34 @@ void abbrev_skip_variable(struct cursor *at, const struct abbrevs *abbrevs, cons
 	}
 }
 
+const struct attr_spec *abbrev_attr(const struct abbrev *abbrev, unsigned name)
+{
+	const struct attr_spec *spec = abbrev->specs, *end = spec + abbrev->nr;
+
+	while (spec < end && spec->name != name)
+		spec++;
+	return spec < end ? spec : NULL;
+}
+
+static unsigned group_of(unsigned tag)
+{
+	switch (tag) {
+	case DW_TAG_subprogram: return DIE_FUNCTION;
+	case DW_TAG_inlined_subroutine: return DIE_INLINED;
+	case DW_TAG_lexical_block:
+	case DW_TAG_try_block:
+	case DW_TAG_catch_block:
+	case DW_TAG_with_stmt: return DIE_BLOCK;
+	case DW_TAG_namespace:
+	case DW_TAG_module: return DIE_NAMESPACE;
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type: return DIE_TYPE;
+	default: return 0;
+	}
+}
+
 /* Where the attributes are in the entries. */
 static void measure(const struct abbrevs *abbrevs, struct abbrev *abbrev)
 {
@@ -151,12 +181,15 @@ static void measure(const struct abbrevs *abbrevs, struct abbrev *abbrev)
 		spec->gap = (uint16_t)gap; /* of at most 16 each */
 		if (spec->name == DW_AT_sibling && spec->form == DW_FORM_ref4)
 			abbrev->sibling = spec;
-		abbrev->has_code |= spec->name == DW_AT_low_pc || spec->name == DW_AT_ranges;
 		if (bytes < 0)
 			abbrev->variable[abbrev->nr_variable++] = spec;
 		gap = bytes < 0 ? 0 : gap + (unsigned)bytes;
 	}
 	abbrev->tail = (uint16_t)gap;
+	abbrev->low = abbrev_attr(abbrev, DW_AT_low_pc);
+	abbrev->high = abbrev_attr(abbrev, DW_AT_high_pc);
+	abbrev->ranges = abbrev_attr(abbrev, DW_AT_ranges);
+	abbrev->groups = (uint8_t)(group_of(abbrev->tag) | (abbrev->has_children ? DIE_PARENT : 0));
 }
 
 /* NULL: there is none, or no memory. */
@@ -199,11 +232,21 @@ static struct abbrev *read_abbrev(const struct abbrevs *abbrevs, struct cursor *
 static struct abbrev *read_next(struct abbrevs *abbrevs, struct pool *pool)
 {
 	const uint8_t *start = abbrevs->rest.at;
+	struct abbrev *abbrev = NULL;
 	struct cursor at = abbrevs->rest;
 
-	if (cursor_left(&at) > *abbrevs->bytes_left)
-		at.end = start + *abbrevs->bytes_left;
-	struct abbrev *abbrev = read_abbrev(abbrevs, &at, pool);
+	for (uint64_t bytes = MOST_BYTES, seen = 0; seen < *abbrevs->bytes_left; bytes *= 4) {
+		elf_section_extend(abbrevs->section, &abbrevs->rest, bytes);
+		if (cursor_left(&abbrevs->rest) == seen)
+			break;
+		at = abbrevs->rest;
+		seen = cursor_left(&at);
+		if (seen > *abbrevs->bytes_left)
+			at.end = start + *abbrevs->bytes_left;
+		abbrev = read_abbrev(abbrevs, &at, pool);
+		if (!at.bad)
+			break;
+	}
 	*abbrevs->bytes_left -= (uint64_t)(at.at - start);
 	abbrevs->rest.at = at.at;
 	return abbrev;
@@ -254,12 +297,13 @@ static const struct abbrev *find_other(const struct abbrevs *abbrevs, uint64_t c
 const struct abbrev *abbrevs_read(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)
 {
 	struct abbrev *abbrev;
-	bool more = cursor_left(&abbrevs->rest);
 
+	elf_section_extend(abbrevs->section, &abbrevs->rest, 1);
+	bool more = cursor_left(&abbrevs->rest);
 	while (more && (abbrev = read_next(abbrevs, pool)) && keep(abbrevs, abbrev))
 		if (abbrev->code == code && !abbrevs->nr_others)
 			return abbrev;
-	abbrevs->rest.at = abbrevs->rest.end;
+	abbrevs->rest = (struct cursor){.bad = true}; /* no more is read */
 	if (more && abbrevs->nr_others)
 		qsort(abbrevs->others, abbrevs->nr_others, sizeof(struct abbrev *), other_compare);
 	return code - 1 < abbrevs->nr ? abbrevs->entries[code - 1] : find_other(abbrevs, code);

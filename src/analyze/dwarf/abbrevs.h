@@ -11,7 +11,18 @@
 
 #include "base/span.h"
 
+struct elf_section;
 struct pool;
+
+/* What entries are, in bits. */
+enum die_group {
+	DIE_FUNCTION = 1, /* but not one that was inlined */
+	DIE_INLINED = 2,
+	DIE_BLOCK = 4,
+	DIE_NAMESPACE = 8,
+	DIE_TYPE = 16,   /* of those that may have functions in them */
+	DIE_PARENT = 32, /* has children */
+};
 
 /* An attribute stands `gap` bytes behind the start of an entry's attributes, or behind the last of `nr_variable`. */
 struct attr_spec {
@@ -25,17 +36,21 @@ struct abbrev {
 	uint64_t code;
 	uint32_t number; /* in the table */
 	uint16_t tag;
-	bool has_children, has_code; /* has_code: says where its code is */
+	bool has_children;
+	uint8_t groups; /* enum die_group */
 	uint16_t nr;
-	uint16_t nr_variable, tail;        /* of all attributes; bytes behind the last variable one */
-	const struct attr_spec *sibling;   /* DW_AT_sibling, of 4 bytes; NULL: none */
+	uint16_t nr_variable, tail;      /* of all attributes; bytes behind the last variable one */
+	const struct attr_spec *sibling; /* DW_AT_sibling, of 4 bytes; NULL: none */
+	/* DW_AT_low_pc, DW_AT_high_pc and DW_AT_ranges; likewise */
+	const struct attr_spec *low, *high, *ranges;
 	const struct attr_spec **variable; /* [nr_variable] */
 	struct attr_spec specs[];
 };
 
 struct abbrevs {
 	uint64_t offset; /* in the section */
-	struct cursor rest;
+	struct elf_section *section;
+	struct cursor rest;   /* which may go on, see elf_section_extend() */
 	uint64_t *bytes_left; /* how many may still be read of the section, for all tables; borrowed */
 	uint16_t version;
 	uint8_t address_bytes, offset_bytes;
@@ -55,6 +70,9 @@ static inline const struct abbrev *abbrevs_find(struct abbrevs *abbrevs, struct 
 {
 	return code - 1 < abbrevs->nr ? abbrevs->entries[code - 1] : abbrevs_read(abbrevs, pool, code);
 }
+
+/* The first attribute of that name; NULL: none. */
+const struct attr_spec *abbrev_attr(const struct abbrev *abbrev, unsigned name);
 
 /* Bytes of a value. -1: that differs; -2: no known form. */
 int form_bytes(uint16_t form, const struct abbrevs *abbrevs);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/dwarf/abbrevs.h"
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/dwarf/split_files.h"
 #include "base/buf.h"
@@ -114,9 +115,7 @@ static void parent_read(struct name_unit *unit, struct parent *parent)
 
 	parent->read = true;
 	die_walk_begin(&walk, &parent->die);
-	while (die_walk_next(&walk, &die)) {
-		if (!die_has_children(&die))
-			continue;
+	while (die_walk_next_of(&walk, DIE_PARENT, &die)) {
 		die_walk_skip(&walk);
 		if (!parent_add(unit, parent, &die))
 			return;
@@ -382,6 +381,12 @@ static enum part part_inside(int tag, enum part around)
 	}
 }
 
+/* Entries that are functions of a part and those before it, or have some inside. */
+static unsigned groups_of(enum part last)
+{
+	return DIE_FUNCTION | DIE_NAMESPACE | (last < PART_INNER ? 0 : DIE_TYPE | DIE_BLOCK);
+}
+
 static int range_compare(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
@@ -404,7 +409,7 @@ static void unit_read(struct unit *unit)
 	if (!unit->root.unit)
 		return;
 	die_walk_begin(&walk, &unit->root);
-	while (die_walk_next(&walk, &die)) {
+	while (die_walk_next_of(&walk, groups_of(last), &die)) {
 		int tag = die_tag(&die);
 		enum part here = parts[walk.level], inside = part_inside(tag, here);
 		if (tag == DW_TAG_subprogram && here >= first && here <= last && !unit_add_function(unit, &die))
@@ -496,18 +501,13 @@ static void function_read(struct debug_functions *functions, struct function *fu
 	struct die die;
 
 	die_walk_begin(&walk, &function->die);
-	while (die_walk_next(&walk, &die)) {
-		int tag = die_tag(&die);
+	while (die_walk_next_of(&walk, DIE_INLINED | DIE_BLOCK, &die)) {
 		uint32_t inside = outer[walk.level];
-		if (tag == DW_TAG_inlined_subroutine) {
+		if (die_tag(&die) == DW_TAG_inlined_subroutine) {
 			inside = function->nr;
 			if (!function_add_node(functions, function, &die, outer[walk.level]) ||
 			    !add_ranges(&function->ranges, &die, inside))
 				return;
-		} else if (tag != DW_TAG_lexical_block && tag != DW_TAG_try_block && tag != DW_TAG_catch_block &&
-			   tag != DW_TAG_with_stmt) {
-			die_walk_skip(&walk);
-			continue;
 		}
 		if (walk.level + 1 < MAX_DEPTH)
 			outer[walk.level + 1] = inside;

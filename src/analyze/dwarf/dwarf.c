@@ -25,6 +25,7 @@ enum {
 	STEPS_MORE = 1 << 20, /* of any object */
 	MAX_OVERLAPPING = 8,  /* units that begin before an address and after the one it is in */
 	ROOT_BYTES = 512,     /* of a unit, that are read to know where its code is */
+	RANGE_BYTES = 64,     /* of a list, that are read for one range, which has two numbers */
 	MAX_LINKAGE = 4,      /* sections */
 	/* Of abbreviations; units share a table or have one each, and those of another version read it once more. */
 	ABBREV_READS = 2,
@@ -228,8 +229,9 @@ static struct abbrevs *abbrevs_of(struct dwarf_unit *unit)
 		    its->address_bytes == unit->address_bytes && its->offset_bytes == unit->offset_bytes)
 			return unit->abbrevs = its;
 	}
-	struct span all = elf_section_whole(section_of(dwarf, ABBREV));
-	if (unit->abbrev_offset >= all.len)
+	struct elf_section *section = section_of(dwarf, ABBREV);
+	struct span rest = elf_section_rest(section, unit->abbrev_offset, 1);
+	if (!rest.len)
 		return NULL;
 	struct abbrevs *abbrevs = pool_take(&dwarf->pool, sizeof(*abbrevs));
 	if (!abbrevs || hash_table_add(&dwarf->abbrevs, key, abbrevs))
@@ -238,9 +240,9 @@ static struct abbrevs *abbrevs_of(struct dwarf_unit *unit)
 				    .address_bytes = unit->address_bytes,
 				    .offset_bytes = unit->offset_bytes,
 				    .version = unit->version,
+				    .section = section,
+				    .rest = cursor_over(rest),
 				    .bytes_left = &dwarf->abbrev_bytes};
-	abbrevs->rest = cursor_over(
-		(struct span){(const uint8_t *)all.ptr + unit->abbrev_offset, all.len - unit->abbrev_offset});
 	return unit->abbrevs = abbrevs;
 }
 
@@ -361,14 +363,27 @@ static bool step(struct dwarf *dwarf)
 	return dwarf->steps && --dwarf->steps;
 }
 
+/* The bytes of a unit are read up to its root entry at first: lines need no more. */
+static void read_unit(struct dwarf_unit *unit)
+{
+	if (unit->bytes.len == unit->len)
+		return;
+	struct span all = elf_section_part(section_of(unit->dwarf, INFO), unit->offset, unit->len);
+	if (all.len)
+		unit->bytes = all;
+}
+
 void die_walk_begin(struct die_walk *walk, const struct die *die)
 {
-	struct cursor at = unit_cursor(die->unit, die->at);
 	uint64_t sibling;
 	struct die same;
 
 	*walk = (struct die_walk){.unit = die->unit};
-	if (!die->abbrev->has_children || !read_entry(die->unit, &at, &same, &sibling) || !same.abbrev)
+	if (!die->abbrev->has_children)
+		return;
+	read_unit(die->unit);
+	struct cursor at = unit_cursor(die->unit, die->at);
+	if (!read_entry(die->unit, &at, &same, &sibling) || !same.abbrev)
 		return;
 	walk->at = (uint64_t)(at.at - (const uint8_t *)die->unit->bytes.ptr);
 	walk->next_level = 1;
@@ -396,6 +411,57 @@ bool die_walk_next(struct die_walk *walk, struct die *ret)
 		return true;
 	}
 	return false;
+}
+
+/*
+ * To the next entry of one of the groups, or to the end: over others with all that is in them. Units consist mostly of
+ * such entries.
+ */
+static bool pass_over(struct die_walk *walk, unsigned groups)
+{
+	struct dwarf_unit *unit = walk->unit;
+	const uint8_t *start = unit->bytes.ptr;
+	struct cursor at = unit_cursor(unit, walk->at);
+	unsigned inside = 0; /* levels below those entries */
+
+	while (walk->next_level && step(unit->dwarf)) {
+		const uint8_t *entry = at.at;
+		uint64_t code = cursor_uleb(&at);
+		if (at.bad)
+			break;
+		if (!code) {
+			if (inside)
+				inside--;
+			else
+				walk->next_level--;
+			continue;
+		}
+		const struct abbrev *abbrev = abbrevs_find(unit->abbrevs, &unit->dwarf->pool, code);
+		if (!abbrev)
+			break;
+		if (!inside && abbrev->groups & groups) {
+			walk->at = (uint64_t)(entry - start);
+			return true;
+		}
+		if (abbrev->sibling && abbrev->has_children) {
+			struct cursor attr = at;
+			abbrev_skip_to(&attr, unit->abbrevs, abbrev, abbrev->sibling);
+			uint64_t sibling = cursor_u32(&attr);
+			if (sibling > (uint64_t)(attr.at - start) && sibling < unit->len && !attr.bad) {
+				at = unit_cursor(unit, sibling);
+				continue;
+			}
+		}
+		abbrev_skip_all(&at, unit->abbrevs, abbrev);
+		inside += abbrev->has_children;
+	}
+	walk->next_level = 0;
+	return false;
+}
+
+bool die_walk_next_of(struct die_walk *walk, unsigned groups, struct die *ret)
+{
+	return walk->next_level && pass_over(walk, groups) && die_walk_next(walk, ret);
 }
 
 void die_walk_skip(struct die_walk *walk)
@@ -433,22 +499,13 @@ int die_tag(const struct die *die)
 	return die->abbrev->tag;
 }
 
-bool die_has_children(const struct die *die)
+/* spec NULL: the entry has none. */
+static bool attr_of(const struct die *die, const struct attr_spec *spec, struct die_attr *ret)
 {
-	return die->abbrev->has_children;
-}
-
-bool die_attr(const struct die *die, unsigned name, struct die_attr *ret)
-{
-	const struct abbrev *abbrev = die->abbrev;
-	const struct attr_spec *spec = abbrev->specs, *end = spec + abbrev->nr;
-
-	while (spec < end && spec->name != name)
-		spec++;
-	if (spec == end)
+	if (!spec)
 		return false;
 	struct cursor at = unit_cursor(die->unit, die->attributes);
-	abbrev_skip_to(&at, die->unit->abbrevs, abbrev, spec);
+	abbrev_skip_to(&at, die->unit->abbrevs, die->abbrev, spec);
 	struct die_attr attr = {die->unit, spec->form, spec->implicit, at};
 	if (attr.form == DW_FORM_indirect)
 		attr.form = (uint16_t)cursor_uleb(&attr.value);
@@ -458,18 +515,23 @@ bool die_attr(const struct die *die, unsigned name, struct die_attr *ret)
 	return true;
 }
 
+bool die_attr(const struct die *die, unsigned name, struct die_attr *ret)
+{
+	return attr_of(die, abbrev_attr(die->abbrev, name), ret);
+}
+
 /* The address of an index: 7.27. */
 static bool address_at(const struct dwarf_unit *unit, uint64_t index, uint64_t *ret)
 {
 	const struct dwarf_unit *has = unit->skeleton ? unit->skeleton : unit;
-	struct span all = elf_section_whole(section_of(has->dwarf, ADDRESSES));
+	struct elf_section *section = section_of(has->dwarf, ADDRESSES);
 
-	if (has->addresses > all.len || index >= (all.len - has->addresses) / has->address_bytes)
+	if (has->addresses > section->len || index >= (section->len - has->addresses) / has->address_bytes)
 		return false;
 	uint64_t offset = has->addresses + index * has->address_bytes;
-	struct cursor at = cursor_over((struct span){(const uint8_t *)all.ptr + offset, has->address_bytes});
+	struct cursor at = cursor_over(elf_section_rest(section, offset, has->address_bytes));
 	*ret = take_sized(&at, has->address_bytes);
-	return true;
+	return !at.bad;
 }
 
 static bool is_address(uint16_t form)
@@ -520,13 +582,14 @@ bool die_attr_number(const struct die_attr *attr, uint64_t *ret)
 /* 7.26 */
 static const char *indexed_text(const struct dwarf_unit *unit, uint64_t index)
 {
-	struct span all = elf_section_whole(section_of(unit->dwarf, TEXT_OFFSETS));
+	struct elf_section *section = section_of(unit->dwarf, TEXT_OFFSETS);
 
-	if (unit->text_offsets > all.len || index >= (all.len - unit->text_offsets) / unit->offset_bytes)
+	if (unit->text_offsets > section->len || index >= (section->len - unit->text_offsets) / unit->offset_bytes)
 		return NULL;
 	uint64_t offset = unit->text_offsets + index * unit->offset_bytes;
-	struct cursor at = cursor_over((struct span){(const uint8_t *)all.ptr + offset, unit->offset_bytes});
-	return elf_section_text(section_of(unit->dwarf, TEXTS), take_sized(&at, unit->offset_bytes));
+	struct cursor at = cursor_over(elf_section_rest(section, offset, unit->offset_bytes));
+	uint64_t text = take_sized(&at, unit->offset_bytes);
+	return at.bad ? NULL : elf_section_text(section_of(unit->dwarf, TEXTS), text);
 }
 
 static const char *attr_text(const struct die_attr *attr)
@@ -625,8 +688,15 @@ static bool read_root(struct dwarf_unit *unit, struct die *ret)
 
 bool die_root(struct dwarf_unit *unit, struct die *ret)
 {
-	if (unit->bytes.len < unit->len)
-		unit->bytes = elf_section_part(section_of(unit->dwarf, INFO), unit->offset, unit->len);
+	const uint64_t front = unit->len < ROOT_BYTES ? unit->len : ROOT_BYTES;
+
+	if (!unit->bytes.len)
+		unit->bytes = elf_section_part(section_of(unit->dwarf, INFO), unit->offset, front);
+	if (read_root(unit, ret))
+		return true;
+	if (unit->bytes.len == unit->len || unit->is_broken)
+		return false;
+	read_unit(unit);
 	return read_root(unit, ret);
 }
 
@@ -636,8 +706,9 @@ static bool entry_at(struct dwarf *dwarf, uint64_t offset, struct die *ret)
 	uint64_t sibling;
 	struct die root, die;
 
-	if (!unit || ((!unit->has_base || unit->bytes.len < unit->len) && !die_root(unit, &root)))
+	if (!unit || (!unit->has_base && !die_root(unit, &root)))
 		return false;
+	read_unit(unit);
 	struct cursor at = unit_cursor(unit, offset - unit->offset);
 	if (!read_entry(unit, &at, &die, &sibling) || !die.abbrev)
 		return false;
@@ -671,11 +742,9 @@ bool die_attr_entry(const struct die_attr *attr, struct die *ret)
 /* Where an offset in a section is. */
 static struct cursor cursor_in(struct dwarf *dwarf, unsigned section, uint64_t offset)
 {
-	struct span all = elf_section_whole(section_of(dwarf, section));
+	struct span rest = elf_section_rest(section_of(dwarf, section), offset, RANGE_BYTES);
 
-	if (offset >= all.len)
-		return (struct cursor){.bad = true};
-	return cursor_over((struct span){(const uint8_t *)all.ptr + offset, all.len - offset});
+	return rest.len ? cursor_over(rest) : (struct cursor){.bad = true};
 }
 
 static struct die_ranges listed_ranges(struct dwarf_unit *unit, const struct die_attr *attr)
@@ -694,8 +763,9 @@ static struct die_ranges listed_ranges(struct dwarf_unit *unit, const struct die
 		return ranges;
 	}
 	if (attr->form == DW_FORM_rnglistx) {
-		struct cursor at = cursor_in(unit->dwarf, RANGES, unit->range_lists);
-		cursor_take(&at, offset < UINT32_MAX ? offset * unit->offset_bytes : UINT64_MAX);
+		if (offset >= UINT32_MAX || unit->range_lists > UINT64_MAX / 2)
+			return (struct die_ranges){0};
+		struct cursor at = cursor_in(unit->dwarf, RANGES, unit->range_lists + offset * unit->offset_bytes);
 		offset = unit->range_lists + take_sized(&at, unit->offset_bytes);
 		if (at.bad)
 			return (struct die_ranges){0};
@@ -710,12 +780,10 @@ struct die_ranges die_ranges(const struct die *die)
 	struct die_attr attr, end;
 	uint64_t low, high;
 
-	if (!die->abbrev->has_code)
-		return (struct die_ranges){0};
-	if (die_attr(die, DW_AT_ranges, &attr))
+	if (attr_of(die, die->abbrev->ranges, &attr))
 		return listed_ranges(die->unit, &attr);
-	if (!die_attr(die, DW_AT_low_pc, &attr) || !die_attr_number(&attr, &low) ||
-	    !die_attr(die, DW_AT_high_pc, &end) || !die_attr_number(&end, &high))
+	if (!attr_of(die, die->abbrev->low, &attr) || !die_attr_number(&attr, &low) ||
+	    !attr_of(die, die->abbrev->high, &end) || !die_attr_number(&end, &high))
 		return (struct die_ranges){0};
 	if (!is_address(end.form))
 		high += low;
@@ -782,12 +850,24 @@ static bool list_range(struct die_ranges *ranges, uint64_t *ret_low, uint64_t *r
 	return !at->bad;
 }
 
+/* Of the list. */
+static struct elf_section *list_section(const struct die_ranges *ranges)
+{
+	struct dwarf_unit *unit = ranges->unit;
+
+	if (ranges->kind == RANGES_LIST)
+		return section_of(unit->dwarf, RANGES);
+	return section_of((unit->skeleton ? unit->skeleton : unit)->dwarf, OLD_RANGES);
+}
+
 bool die_ranges_next(struct die_ranges *ranges, uint64_t *ret_low, uint64_t *ret_high)
 {
 	uint64_t low, high;
 
 	while (ranges->kind != RANGES_END && step(ranges->unit->dwarf)) {
 		bool more = true;
+		if (ranges->kind != RANGES_ONE)
+			elf_section_extend(list_section(ranges), &ranges->list, RANGE_BYTES);
 		if (ranges->kind == RANGES_ONE) {
 			low = ranges->low;
 			high = ranges->high;

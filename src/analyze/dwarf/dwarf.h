@@ -31,7 +31,7 @@ struct dwarf_unit {
 	/* base address of ranges; valid when has_base */
 	uint64_t base;
 	struct abbrevs *abbrevs;
-	struct span bytes;           /* len 0: not read yet */
+	struct span bytes;           /* with the root entry, or all; len 0: not read yet */
 	struct dwarf_unit *skeleton; /* of a split unit (in a .dwo or .dwp file); NULL: it is not split */
 };
 
@@ -88,6 +88,8 @@ struct die_walk {
 void die_walk_begin(struct die_walk *walk, const struct die *die);
 /* false: the end, or a limit for damaged input was reached: 8 visits for each entry of the file. */
 bool die_walk_next(struct die_walk *walk, struct die *ret);
+/* The same, but leaves out entries that are in none of these groups (enum die_group), with all that is in them. */
+bool die_walk_next_of(struct die_walk *walk, unsigned groups, struct die *ret);
 void die_walk_skip(struct die_walk *walk); /* skips the children of the last entry */
 
 static inline uint64_t die_offset(const struct die *die)
@@ -96,7 +98,6 @@ static inline uint64_t die_offset(const struct die *die)
 }
 
 int die_tag(const struct die *die);
-bool die_has_children(const struct die *die);
 bool die_attr(const struct die *die, unsigned name, struct die_attr *ret);
 bool die_attr_number(const struct die_attr *attr, uint64_t *ret);
 /* NULL: none, or one of more than ELF_TEXT_MAX bytes. Valid until dwarf_free() */

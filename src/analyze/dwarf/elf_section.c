@@ -5,6 +5,7 @@
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
@@ -195,8 +196,66 @@ void elf_section_fini(struct elf_section *section)
 	if (section->packed)
 		zlib_unpacker_free(section->packed->zlib);
 	free(section->packed);
-	free(section->bytes);
+	if (section->blocks)
+		munmap(section->bytes, section->mapped_len);
+	else
+		free(section->bytes);
+	free(section->blocks);
 	*section = (struct elf_section){.fd = -1};
+}
+
+/* Sections that are not compressed are read in blocks, as compilers' are long, and little of them is needed. */
+enum {
+	BLOCK_BYTES = 4096,
+	BITS = 64,
+	READ_WHOLE_BYTES = 256 * 1024, /* shorter ones are read at once */
+	TEXT_BYTES = 16 * 1024         /* most names that are needed are near to others */
+};
+
+static bool has_block(const struct elf_section *section, uint64_t block)
+{
+	return section->blocks[block / BITS] >> block % BITS & 1;
+}
+
+/* Makes room for all of the section; memory is used for what is read. false: there is none. */
+static bool make_room(struct elf_section *section)
+{
+	if (section->blocks)
+		return true;
+	if (section->len > most_bytes || section->len > SIZE_MAX / 4)
+		return false;
+	uint64_t *blocks = calloc(section->len / BLOCK_BYTES / BITS + 1, sizeof(*blocks));
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *bytes = blocks ? mmap(NULL, section->len, PROT_READ | PROT_WRITE, flags, -1, 0) : MAP_FAILED;
+	if (bytes == MAP_FAILED) {
+		free(blocks);
+		return false;
+	}
+	madvise(bytes, section->len, MADV_NOHUGEPAGE); /* blocks are far from one another */
+	section->bytes = bytes;
+	section->blocks = blocks;
+	section->mapped_len = section->len;
+	return true;
+}
+
+/* What was not read yet, of some blocks or parts of them. false: some of it is missing. */
+static bool read_blocks(struct elf_section *section, uint64_t offset, uint64_t end)
+{
+	const uint64_t end_block = (end + BLOCK_BYTES - 1) / BLOCK_BYTES;
+
+	for (uint64_t block = offset / BLOCK_BYTES, next; block < end_block; block = next + 1) {
+		for (next = block; next < end_block && !has_block(section, next);)
+			next++;
+		if (next == block)
+			continue;
+		const uint64_t from = block * BLOCK_BYTES;
+		const uint64_t to = next * BLOCK_BYTES < section->len ? next * BLOCK_BYTES : section->len;
+		if (fd_pread(section->fd, (uint8_t *)section->bytes + from, to - from, section->offset + from))
+			return false;
+		for (; block < next; block++)
+			section->blocks[block / BITS] |= UINT64_C(1) << block % BITS;
+	}
+	return true;
 }
 
 struct span elf_section_whole(struct elf_section *section)
@@ -210,6 +269,9 @@ struct span elf_section_whole(struct elf_section *section)
 		const Elf_Data *data = elf_getdata(section->scn, NULL);
 		if (data && data->d_buf)
 			section->whole = (struct span){data->d_buf, data->d_size};
+	} else if (section->blocks) {
+		if (read_blocks(section, 0, section->len))
+			section->whole = (struct span){section->bytes, section->len};
 	} else {
 		AUTO_FREE void *bytes = section->len <= most_bytes ? malloc(section->len) : NULL;
 		if (bytes && fd_pread(section->fd, bytes, section->len, section->offset) == 0) {
@@ -220,9 +282,6 @@ struct span elf_section_whole(struct elf_section *section)
 	section->len = section->whole.len;
 	return section->whole;
 }
-
-/* A section of which more than that is wanted is read at once. */
-enum { READ_WHOLE_BYTES = 256 * 1024 };
 
 struct span elf_section_part(struct elf_section *section, uint64_t offset, uint64_t len)
 {
@@ -235,6 +294,10 @@ struct span elf_section_part(struct elf_section *section, uint64_t offset, uint6
 	if (section->packed || section->whole.len)
 		return (struct span){(const uint8_t *)(section->packed ? section->bytes : section->whole.ptr) + offset,
 				     len};
+	if (make_room(section))
+		return read_blocks(section, offset, offset + len)
+			       ? (struct span){(const uint8_t *)section->bytes + offset, len}
+			       : (struct span){0};
 	struct elf_piece *piece = malloc(sizeof(*piece) + len);
 	if (!piece || fd_pread(section->fd, piece->bytes, len, section->offset + offset)) {
 		free(piece);
@@ -243,6 +306,44 @@ struct span elf_section_part(struct elf_section *section, uint64_t offset, uint6
 	piece->next = section->pieces;
 	section->pieces = piece;
 	return (struct span){piece->bytes, len};
+}
+
+/* Up to where the bytes are there that begin at an offset: at least `len`, or all. 0: there are none. */
+static uint64_t end_of_rest(struct elf_section *section, uint64_t offset, uint64_t len)
+{
+	uint64_t end = len < section->len - offset ? offset + len : section->len;
+
+	end += BLOCK_BYTES - 1 - (end - 1) % BLOCK_BYTES;
+	return !read_blocks(section, offset, end) ? 0 : end < section->len ? end : section->len;
+}
+
+/* Whether all of it is in memory, or has to be since it cannot be read in part, or has a checksum. */
+static bool is_whole(struct elf_section *section)
+{
+	return section->whole.len || section->packed || section->fd < 0 || section->len <= READ_WHOLE_BYTES ||
+	       !make_room(section);
+}
+
+struct span elf_section_rest(struct elf_section *section, uint64_t offset, uint64_t len)
+{
+	if (offset >= section->len || !len)
+		return (struct span){0};
+	if (is_whole(section)) {
+		const struct span all = elf_section_whole(section);
+		return offset < all.len ? (struct span){(const uint8_t *)all.ptr + offset, all.len - offset}
+					: (struct span){0};
+	}
+	const uint64_t end = end_of_rest(section, offset, len);
+	return end ? (struct span){(const uint8_t *)section->bytes + offset, end - offset} : (struct span){0};
+}
+
+void elf_section_extend(struct elf_section *section, struct cursor *at, uint64_t len)
+{
+	if (cursor_left(at) >= len || at->bad || is_whole(section))
+		return;
+	const struct span rest = elf_section_rest(section, (uint64_t)(at->at - (const uint8_t *)section->bytes), len);
+	if (rest.len > cursor_left(at))
+		at->end = at->at + rest.len;
 }
 
 uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *ret, uint64_t len)
@@ -265,11 +366,15 @@ uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *re
 
 const char *elf_section_text(struct elf_section *section, uint64_t offset)
 {
-	struct span whole = elf_section_whole(section);
+	struct span rest = elf_section_rest(section, offset, TEXT_BYTES);
+	size_t searched = 0;
 
-	if (!section->texts_len && whole.len) {
-		const char *last = memrchr(whole.ptr, '\0', whole.len);
-		section->texts_len = last ? (uint64_t)(last + 1 - (const char *)whole.ptr) : 0;
+	while (rest.len > searched) {
+		const size_t most = rest.len <= ELF_TEXT_MAX ? rest.len : ELF_TEXT_MAX + 1;
+		if (most > ELF_TEXT_MAX || memchr((const char *)rest.ptr + searched, '\0', most - searched))
+			return rest.ptr;
+		searched = rest.len;
+		rest = elf_section_rest(section, offset, searched + TEXT_BYTES);
 	}
-	return offset < section->texts_len ? (const char *)whole.ptr + offset : NULL;
+	return NULL;
 }

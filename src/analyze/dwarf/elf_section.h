@@ -17,15 +17,16 @@ struct elf_section {
 	uint64_t len; /* bytes, as unpacked; 0: there is no such section */
 	/* What limits for readers are made of: `len`, but at most 32 times as many bytes as a compressed one has. */
 	uint64_t counted_len;
-	struct span whole;  /* len 0: not read yet */
-	uint64_t texts_len; /* up to the last NUL, with it; 0: not known, or there is none */
+	struct span whole; /* len 0: not read yet */
 	/* NULL, and fd -1: all bytes are in `whole`. Borrowed from the owner of the section. */
 	Elf_Scn *scn;
 	int fd;                    /* where parts are read from; -1: it is compressed, or was relocated */
 	uint64_t offset;           /* in that file */
-	void *bytes;               /* of `whole`, on the heap; NULL: the bytes belong to libelf */
+	void *bytes;               /* of `whole`, or room for it; NULL: the bytes belong to libelf */
 	struct elf_packed *packed; /* NULL: it is not compressed. `bytes` has room for all */
-	struct elf_piece *pieces;
+	uint64_t *blocks;          /* a bit for each block of `bytes` that was read; NULL: it is not read in blocks */
+	uint64_t mapped_len;       /* of `bytes`, then */
+	struct elf_piece *pieces;  /* where there was no room for all */
 };
 
 /*
@@ -37,6 +38,15 @@ void elf_section_fini(struct elf_section *section);
 
 /* A part of the section. len 0: some of it is missing, or out of memory. Valid until elf_section_fini(). */
 struct span elf_section_part(struct elf_section *section, uint64_t offset, uint64_t len);
+
+/*
+ * The same for what begins there: at least `len` bytes, or fewer where the section ends before, and more that are in
+ * memory. len 0: there is nothing, likewise.
+ */
+struct span elf_section_rest(struct elf_section *section, uint64_t offset, uint64_t len);
+
+/* Lets a cursor in such a part go on, so that at least `len` bytes are left, or all that there are. */
+void elf_section_extend(struct elf_section *section, struct cursor *at, uint64_t len);
 
 /* Copies a part, or as much as there is of it; returns how much. */
 uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *ret, uint64_t len);
@@ -50,11 +60,13 @@ struct elf_linkage {
 /* Sets the first `room` PLT sections of the file; returns how many. */
 unsigned elf_find_linkage(Elf *elf, struct elf_linkage ret[], unsigned room);
 
-/* The text at an offset, of any length. NULL: it is not in the section. */
-const char *elf_section_text(struct elf_section *section, uint64_t offset);
-
 /* Texts may overlap, so that a short section has many long ones: longer ones than this count as not known. */
 enum { ELF_TEXT_MAX = 1 << 16 };
+
+/* The text at an offset. Of one that is too long only ELF_TEXT_MAX + 1 bytes are there. NULL: it is not in the section.
+ */
+const char *elf_section_text(struct elf_section *section, uint64_t offset);
+
 static inline bool elf_text_is_too_long(const char *text)
 {
 	return strnlen(text, ELF_TEXT_MAX + 1) > ELF_TEXT_MAX;

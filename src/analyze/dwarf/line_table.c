@@ -19,9 +19,11 @@ struct row {
 };
 static const uint32_t sequence_end = UINT32_MAX; /* a file: no code follows */
 
+/* A name, which is looked up when it is needed: units have some hundreds, of which few are. */
 struct file_name {
-	const char *name; /* in a section */
-	uint64_t directory;
+	uint64_t text;      /* an offset, or a pointer */
+	uint32_t directory; /* UINT32_MAX: it has none */
+	enum { NO_TEXT, TEXT_HERE, TEXT_OF_LINES, TEXT_OF_ENTRIES } where : 8;
 };
 
 struct line_table {
@@ -29,8 +31,9 @@ struct line_table {
 	size_t nr, room;
 	struct file_name *files; /* as they are counted */
 	size_t nr_files, files_room;
-	const char **directories; /* likewise */
+	struct file_name *directories; /* likewise */
 	size_t nr_directories, directories_room;
+	struct elf_section *line_strings, *strings; /* borrowed */
 	bool sorted;
 };
 
@@ -44,11 +47,11 @@ struct line_header {
 	struct cursor names, program;
 };
 
-static int add_directory(struct line_table *table, const char *name)
+static int add_directory(struct line_table *table, const struct file_name *directory)
 {
 	if (array_room_up_to(table->directories, table->nr_directories, table->directories_room, MAX_NAMES))
 		return -ENOMEM;
-	table->directories[table->nr_directories++] = name;
+	table->directories[table->nr_directories++] = *directory;
 	return 0;
 }
 
@@ -75,6 +78,24 @@ static const char *take_text(struct cursor *at)
 	return cursor_string(at, strnlen((const char *)at->at, cursor_left(at)) + 1);
 }
 
+static struct file_name name_here(const char *text, uint64_t directory)
+{
+	return (struct file_name){.text = (uintptr_t)text,
+				  .directory = directory < UINT32_MAX ? (uint32_t)directory : UINT32_MAX,
+				  .where = text ? TEXT_HERE : NO_TEXT};
+}
+
+/* NULL: it has none, or it is not in the section. */
+static const char *text_of(const struct line_table *table, const struct file_name *name)
+{
+	switch (name->where) {
+	case TEXT_HERE: return (const char *)(uintptr_t)name->text;
+	case TEXT_OF_LINES: return elf_section_text(table->line_strings, name->text);
+	case TEXT_OF_ENTRIES: return elf_section_text(table->strings, name->text);
+	default: return NULL;
+	}
+}
+
 static uint64_t take_offset(struct cursor *at, bool is_64)
 {
 	return is_64 ? cursor_u64(at) : cursor_u32(at);
@@ -83,15 +104,17 @@ static uint64_t take_offset(struct cursor *at, bool is_64)
 /* Up to version 4: texts, up to an empty one each; directory 0 is that of the compilation, files count from 1. */
 static int read_old_names(struct line_table *table, struct cursor *at)
 {
-	int err = add_directory(table, NULL);
+	int err = add_directory(table, &(struct file_name){0});
 	const char *name;
 
-	while (!err && (name = take_text(at)) && *name)
-		err = add_directory(table, name);
+	while (!err && (name = take_text(at)) && *name) {
+		struct file_name directory = name_here(name, 0);
+		err = add_directory(table, &directory);
+	}
 	if (!err)
 		err = add_file(table, &(struct file_name){0});
 	while (!err && (name = take_text(at)) && *name) {
-		struct file_name file = {name, cursor_uleb(at)};
+		struct file_name file = name_here(name, cursor_uleb(at));
 		cursor_uleb(at); /* when it was changed */
 		cursor_uleb(at); /* its length */
 		if (!at->bad)
@@ -101,27 +124,32 @@ static int read_old_names(struct line_table *table, struct cursor *at)
 }
 
 /* A number or text of version 5; what is not needed is passed over. */
-static void take_form(struct cursor *at, const struct line_header *header, const struct line_sections *sections,
-		      uint64_t form, struct file_name *ret)
+static void take_form(struct cursor *at, const struct line_header *header, uint64_t form, struct file_name *ret)
 {
+	uint64_t number = 0;
+
 	switch (form) {
-	case DW_FORM_string: ret->name = take_text(at); break;
+	case DW_FORM_string: *ret = name_here(take_text(at), 0); break;
 	case DW_FORM_line_strp:
-		ret->name = elf_section_text(sections->line_strings, take_offset(at, header->is_64));
+		*ret = (struct file_name){.text = take_offset(at, header->is_64), .where = TEXT_OF_LINES};
 		break;
-	case DW_FORM_strp: ret->name = elf_section_text(sections->strings, take_offset(at, header->is_64)); break;
+	case DW_FORM_strp:
+		*ret = (struct file_name){.text = take_offset(at, header->is_64), .where = TEXT_OF_ENTRIES};
+		break;
 	case DW_FORM_strp_sup:
 	case DW_FORM_GNU_strp_alt: take_offset(at, header->is_64); break;
-	case DW_FORM_udata: ret->directory = cursor_uleb(at); break;
-	case DW_FORM_data1: ret->directory = cursor_u8(at); break;
-	case DW_FORM_data2: ret->directory = cursor_u16(at); break;
-	case DW_FORM_data4: ret->directory = cursor_u32(at); break;
-	case DW_FORM_data8: ret->directory = cursor_u64(at); break;
+	case DW_FORM_udata: number = cursor_uleb(at); break;
+	case DW_FORM_data1: number = cursor_u8(at); break;
+	case DW_FORM_data2: number = cursor_u16(at); break;
+	case DW_FORM_data4: number = cursor_u32(at); break;
+	case DW_FORM_data8: number = cursor_u64(at); break;
 	case DW_FORM_data16: cursor_take(at, 16); break;
 	case DW_FORM_block: cursor_take(at, cursor_uleb(at)); break;
 	case DW_FORM_block1: cursor_take(at, cursor_u8(at)); break;
 	default: at->bad = true;
 	}
+	if (number)
+		ret->directory = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
 struct entry_format {
@@ -129,23 +157,25 @@ struct entry_format {
 	unsigned nr;
 };
 
-static void take_entry(struct cursor *at, const struct line_header *header, const struct line_sections *sections,
-		       const struct entry_format *format, struct file_name *ret)
+static void take_entry(struct cursor *at, const struct line_header *header, const struct entry_format *format,
+		       struct file_name *ret)
 {
 	*ret = (struct file_name){0};
 	for (unsigned i = 0; i < format->nr; i++) {
 		struct file_name part = {0};
-		take_form(at, header, sections, format->form[i], &part);
-		if (format->content[i] == DW_LNCT_path)
-			ret->name = part.name;
-		else if (format->content[i] == DW_LNCT_directory_index)
+		take_form(at, header, format->form[i], &part);
+		if (format->content[i] == DW_LNCT_path) {
+			ret->text = part.text;
+			ret->where = part.where;
+		} else if (format->content[i] == DW_LNCT_directory_index) {
 			ret->directory = part.directory;
+		}
 	}
 }
 
 /* The directories, or the files. */
 static int read_new_names(struct line_table *table, struct cursor *at, const struct line_header *header,
-			  const struct line_sections *sections, bool directories)
+			  bool directories)
 {
 	struct entry_format format = {.nr = cursor_u8(at)};
 	int err = 0;
@@ -161,19 +191,19 @@ static int read_new_names(struct line_table *table, struct cursor *at, const str
 		return -EBADMSG;
 	for (uint64_t i = 0; i < nr && !err && !at->bad; i++) {
 		struct file_name entry;
-		take_entry(at, header, sections, &format, &entry);
+		take_entry(at, header, &format, &entry);
 		if (!at->bad)
-			err = directories ? add_directory(table, entry.name) : add_file(table, &entry);
+			err = directories ? add_directory(table, &entry) : add_file(table, &entry);
 	}
 	return err;
 }
 
-static int read_names(struct line_table *table, struct line_header *header, const struct line_sections *sections)
+static int read_names(struct line_table *table, struct line_header *header)
 {
 	if (header->version < 5)
 		return read_old_names(table, &header->names);
-	int err = read_new_names(table, &header->names, header, sections, true);
-	return err ? err : read_new_names(table, &header->names, header, sections, false);
+	int err = read_new_names(table, &header->names, header, true);
+	return err ? err : read_new_names(table, &header->names, header, false);
 }
 
 static int read_header(const struct line_sections *sections, uint64_t offset, struct line_header *ret)
@@ -290,7 +320,8 @@ static int run_extended(struct line_table *table, const struct line_header *head
 		state->operation = 0;
 		break;
 	case DW_LNE_define_file: {
-		struct file_name file = {take_text(&operands), cursor_uleb(&operands)};
+		const char *name = take_text(&operands);
+		struct file_name file = name_here(name, cursor_uleb(&operands));
 		err = operands.bad ? 0 : add_file(table, &file);
 		break;
 	}
@@ -407,9 +438,11 @@ int line_table_read(const struct line_sections *sections, uint64_t offset, struc
 	if (!table)
 		return -ENOMEM;
 	table->sorted = true;
+	table->line_strings = sections->line_strings;
+	table->strings = sections->strings;
 	int err = read_header(sections, offset, &header);
 	if (!err)
-		err = read_names(table, &header, sections);
+		err = read_names(table, &header);
 	if (!err)
 		err = run_program(table, &header);
 	if (!err)
@@ -455,17 +488,20 @@ bool line_table_path(const struct line_table *table, uint64_t file, const char *
 {
 	const struct file_name *found = file < table->nr_files ? &table->files[file] : NULL;
 
-	if (!found || !found->name || elf_text_is_too_long(found->name))
+	const char *name = found ? text_of(table, found) : NULL, *directory = NULL;
+
+	if (!name || elf_text_is_too_long(name))
 		return false;
-	const char *directory = found->directory < table->nr_directories ? table->directories[found->directory] : NULL;
+	if (found->directory < table->nr_directories)
+		directory = text_of(table, &table->directories[found->directory]);
 	if (directory && elf_text_is_too_long(directory))
 		return false;
-	if (found->name[0] != '/') {
+	if (name[0] != '/') {
 		if ((!directory || directory[0] != '/') && comp_dir)
 			buf_printf(out, "%s/", comp_dir);
 		if (directory)
 			buf_printf(out, "%s/", directory);
 	}
-	buf_put_text(out, found->name);
+	buf_put_text(out, name);
 	return true;
 }

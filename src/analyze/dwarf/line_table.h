@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * line_table: the source file and line of each address of a unit: the result of the line number program in .debug_line.
- * Input may be damaged or hostile; invalid parts are left out. After line_table_read() any number of threads may use
- * it. Source: DWARF 5, 6.2 "Line Number Information"; versions 2 to 5.
+ * Input may be damaged or hostile; invalid parts are left out. One owner, one thread: names are read when they are
+ * needed. Source: DWARF 5, 6.2 "Line Number Information"; versions 2 to 5.
  */
 #pragma once
 
