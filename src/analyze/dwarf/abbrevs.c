@@ -192,32 +192,64 @@ static void measure(const struct abbrevs *abbrevs, struct abbrev *abbrev)
 	abbrev->groups = (uint8_t)(group_of(abbrev->tag) | (abbrev->has_children ? DIE_PARENT : 0));
 }
 
-/* NULL: there is none, or no memory. */
-static struct abbrev *read_abbrev(const struct abbrevs *abbrevs, struct cursor *at, struct pool *pool)
+/* Over attributes whose name and form have a byte each, up to the end of the list. Returns how many these are. */
+static unsigned skip_short_attributes(struct cursor *at)
 {
-	struct abbrev front = {.code = cursor_uleb(at)};
+	const uint8_t *next = at->at;
+	unsigned nr = 0;
 
-	if (at->bad || !front.code)
-		return NULL;
-	front.tag = (uint16_t)cursor_uleb(at);
-	front.has_children = cursor_u8(at) == DW_CHILDREN_yes;
-	struct cursor first = *at;
-	for (;; front.nr++) {
+	while (at->end - next >= 2 && (next[0] | next[1]) < 0x80 && next[1] != DW_FORM_implicit_const &&
+	       (next[0] || next[1]) && nr < MAX_ATTRIBUTES) {
+		next += 2;
+		nr++;
+	}
+	at->at = next;
+	return nr;
+}
+
+/* false: there is none. */
+static bool skip_abbrev(struct cursor *at, uint64_t *ret_code, unsigned *ret_nr)
+{
+	unsigned nr = 0;
+
+	*ret_code = cursor_uleb(at);
+	if (at->bad || !*ret_code)
+		return false;
+	cursor_uleb(at); /* the tag */
+	cursor_u8(at);   /* whether it has children */
+	for (;; nr++) {
+		nr += at->bad ? 0 : skip_short_attributes(at);
 		uint64_t name = cursor_uleb(at), form = cursor_uleb(at);
 		if (form == DW_FORM_implicit_const)
 			cursor_sleb(at);
-		if (at->bad || front.nr == MAX_ATTRIBUTES)
-			return NULL;
+		if (at->bad || nr >= MAX_ATTRIBUTES)
+			return false;
 		if (!name && !form)
 			break;
 	}
-	const size_t bytes = sizeof(front) + front.nr * sizeof(front.specs[0]);
-	struct abbrev *abbrev = pool_take(pool, bytes + front.nr * sizeof(front.variable[0]));
+	*ret_nr = nr;
+	return true;
+}
+
+/* NULL: there is none, or no memory. */
+static struct abbrev *make_abbrev(const struct abbrevs *abbrevs, const struct abbrev_place *place, struct pool *pool)
+{
+	struct cursor at = cursor_over((struct span){place->at, place->len}), first = at;
+	unsigned nr = 0;
+	uint64_t code;
+
+	if (!skip_abbrev(&at, &code, &nr))
+		return NULL;
+	const size_t bytes = sizeof(struct abbrev) + nr * sizeof(struct attr_spec);
+	struct abbrev *abbrev = pool_take(pool, bytes + nr * sizeof(abbrev->variable[0]));
 	if (!abbrev)
 		return NULL;
-	*abbrev = front;
+	abbrev->code = cursor_uleb(&first);
+	abbrev->tag = (uint16_t)cursor_uleb(&first);
+	abbrev->has_children = cursor_u8(&first) == DW_CHILDREN_yes;
+	abbrev->nr = (uint16_t)nr;
 	abbrev->variable = (const struct attr_spec **)((uint8_t *)abbrev + bytes);
-	for (unsigned i = 0; i < abbrev->nr; i++) {
+	for (unsigned i = 0; i < nr; i++) {
 		uint64_t name = cursor_uleb(&first), form = cursor_uleb(&first);
 		int64_t implicit = form == DW_FORM_implicit_const ? cursor_sleb(&first) : 0;
 		abbrev->specs[i] = (struct attr_spec){.name = name <= UINT16_MAX ? (uint16_t)name : 0,
@@ -228,12 +260,13 @@ static struct abbrev *read_abbrev(const struct abbrevs *abbrevs, struct cursor *
 	return abbrev;
 }
 
-/* The next one of the section. NULL: likewise, or no more may be read. */
-static struct abbrev *read_next(struct abbrevs *abbrevs, struct pool *pool)
+/* The next one of the section. false: there is none, or no more may be read. */
+static bool read_next(struct abbrevs *abbrevs, uint64_t *ret_code, struct abbrev_place *ret)
 {
 	const uint8_t *start = abbrevs->rest.at;
-	struct abbrev *abbrev = NULL;
 	struct cursor at = abbrevs->rest;
+	bool found = false;
+	unsigned nr;
 
 	for (uint64_t bytes = MOST_BYTES, seen = 0; seen < *abbrevs->bytes_left; bytes *= 4) {
 		elf_section_extend(abbrevs->section, &abbrevs->rest, bytes);
@@ -243,27 +276,31 @@ static struct abbrev *read_next(struct abbrevs *abbrevs, struct pool *pool)
 		seen = cursor_left(&at);
 		if (seen > *abbrevs->bytes_left)
 			at.end = start + *abbrevs->bytes_left;
-		abbrev = read_abbrev(abbrevs, &at, pool);
+		found = skip_abbrev(&at, ret_code, &nr);
 		if (!at.bad)
 			break;
 	}
-	*abbrevs->bytes_left -= (uint64_t)(at.at - start);
+	*ret = (struct abbrev_place){.at = start, .len = (size_t)(at.at - start)};
+	*abbrevs->bytes_left -= ret->len;
 	abbrevs->rest.at = at.at;
-	return abbrev;
+	return found;
 }
 
 /* false: no room for it. */
-static bool keep(struct abbrevs *abbrevs, struct abbrev *abbrev)
+static bool keep(struct abbrevs *abbrevs, uint64_t code, const struct abbrev_place *place, struct pool *pool)
 {
-	if (abbrev->code <= abbrevs->nr)
+	if (code <= abbrevs->nr)
 		return true; /* of two of one code the first counts */
-	if (abbrev->code == abbrevs->nr + 1) {
+	if (code == abbrevs->nr + 1) {
 		if (array_room_up_to(abbrevs->entries, abbrevs->nr, abbrevs->room, MAX_ABBREVS))
 			return false;
-		abbrevs->entries[abbrevs->nr++] = abbrev;
+		abbrevs->entries[abbrevs->nr++] = *place;
 		return true;
 	}
 	if (array_room_up_to(abbrevs->others, abbrevs->nr_others, abbrevs->others_room, MAX_ABBREVS))
+		return false;
+	struct abbrev *abbrev = make_abbrev(abbrevs, place, pool);
+	if (!abbrev)
 		return false;
 	abbrev->number = (uint32_t)abbrevs->nr_others;
 	abbrevs->others[abbrevs->nr_others++] = abbrev;
@@ -293,20 +330,32 @@ static const struct abbrev *find_other(const struct abbrevs *abbrevs, uint64_t c
 	return low < abbrevs->nr_others && abbrevs->others[low]->code == code ? abbrevs->others[low] : NULL;
 }
 
+static const struct abbrev *find_numbered(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)
+{
+	struct abbrev_place *place = &abbrevs->entries[code - 1];
+
+	if (!place->abbrev)
+		place->abbrev = make_abbrev(abbrevs, place, pool);
+	return place->abbrev;
+}
+
 /* Of a table with codes that are not in order all is read at once: to search it takes time that is known. */
 const struct abbrev *abbrevs_read(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)
 {
-	struct abbrev *abbrev;
+	struct abbrev_place place;
+	uint64_t its;
 
+	if (code - 1 < abbrevs->nr)
+		return find_numbered(abbrevs, pool, code);
 	elf_section_extend(abbrevs->section, &abbrevs->rest, 1);
 	bool more = cursor_left(&abbrevs->rest);
-	while (more && (abbrev = read_next(abbrevs, pool)) && keep(abbrevs, abbrev))
-		if (abbrev->code == code && !abbrevs->nr_others)
-			return abbrev;
+	while (more && read_next(abbrevs, &its, &place) && keep(abbrevs, its, &place, pool))
+		if (its == code && code == abbrevs->nr && !abbrevs->nr_others)
+			return find_numbered(abbrevs, pool, code);
 	abbrevs->rest = (struct cursor){.bad = true}; /* no more is read */
 	if (more && abbrevs->nr_others)
 		qsort(abbrevs->others, abbrevs->nr_others, sizeof(struct abbrev *), other_compare);
-	return code - 1 < abbrevs->nr ? abbrevs->entries[code - 1] : find_other(abbrevs, code);
+	return code - 1 < abbrevs->nr ? find_numbered(abbrevs, pool, code) : find_other(abbrevs, code);
 }
 
 void abbrevs_fini(struct abbrevs *abbrevs)

@@ -47,6 +47,13 @@ struct abbrev {
 	struct attr_spec specs[];
 };
 
+/* Where an abbreviation is in the section. */
+struct abbrev_place {
+	const uint8_t *at;
+	size_t len;
+	struct abbrev *abbrev; /* NULL: not needed yet, as most are not */
+};
+
 struct abbrevs {
 	uint64_t offset; /* in the section */
 	struct elf_section *section;
@@ -54,7 +61,7 @@ struct abbrevs {
 	uint64_t *bytes_left; /* how many may still be read of the section, for all tables; borrowed */
 	uint16_t version;
 	uint8_t address_bytes, offset_bytes;
-	struct abbrev **entries; /* [code - 1], as compilers number them */
+	struct abbrev_place *entries; /* [code - 1], as compilers number them */
 	size_t nr, room;
 	struct abbrev **others; /* by code, when all are read */
 	size_t nr_others, others_room;
@@ -68,7 +75,9 @@ const struct abbrev *abbrevs_read(struct abbrevs *abbrevs, struct pool *pool, ui
 /* NULL: there is none of that code, or no memory. Lives as long as the pool. */
 static inline const struct abbrev *abbrevs_find(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)
 {
-	return code - 1 < abbrevs->nr ? abbrevs->entries[code - 1] : abbrevs_read(abbrevs, pool, code);
+	const struct abbrev *known = code - 1 < abbrevs->nr ? abbrevs->entries[code - 1].abbrev : NULL;
+
+	return known ? known : abbrevs_read(abbrevs, pool, code);
 }
 
 /* The first attribute of that name; NULL: none. */
