@@ -125,6 +125,117 @@ static void test_sequences_are_sorted(void **state)
 	line_table_free(table);
 }
 
+enum { FIRST_SPECIAL = 13, LINE_BASE = -5, LINE_RANGE = 14, MANY = 1000, ROW_BYTES = 2 };
+
+/* `nr` rows, of which each has the next line, one byte of the program, and ROW_BYTES of code. */
+static void put_many_rows(struct buf *program, uint64_t address, uint32_t nr)
+{
+	const uint8_t set[] = {0, 9, DW_LNE_set_address}, end[] = {0, 1, DW_LNE_end_sequence};
+
+	buf_put(program, set, sizeof(set));
+	buf_put_u64(program, address);
+	for (uint32_t i = 0; i < nr; i++) /* the first one is ROW_BYTES behind the address */
+		buf_put_u8(program, FIRST_SPECIAL + ROW_BYTES * LINE_RANGE + 1 - LINE_BASE);
+	buf_put_u8(program, DW_LNS_advance_pc);
+	buf_put_u8(program, ROW_BYTES);
+	buf_put(program, end, sizeof(end));
+}
+
+static void expect_many_rows(const struct line_table *table, uint64_t address, uint32_t nr)
+{
+	uint32_t file, line;
+
+	for (uint32_t i = 0; i < nr * ROW_BYTES; i++) {
+		assert_true(line_table_find(table, address + ROW_BYTES + i, &file, &line));
+		assert_int_equal(line, 2 + i / ROW_BYTES);
+	}
+	assert_false(line_table_find(table, address + (nr + 1) * ROW_BYTES, &file, &line));
+}
+
+/* Each is found, also where functions are not in order, or over one another: then the one that begins later counts. */
+static void test_many_rows(void **state)
+{
+	static const uint64_t starts[] = {LIVE + 0x10000, LIVE, LIVE + 0x8000};
+	AUTO_BUF struct buf program = {0}, bytes = {0}, more = {0};
+	uint32_t file, line;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		put_many_rows(&program, starts[i], MANY + i);
+	struct line_table *table = read_table(&program, &bytes);
+	for (unsigned i = 0; i < 3; i++)
+		expect_many_rows(table, starts[i], MANY + i);
+	assert_false(line_table_find(table, LIVE + ROW_BYTES - 1, &file, &line));
+	line_table_free(table);
+
+	put_sequence(&program, LIVE + 0x8000 + 100 * ROW_BYTES, ROW_BYTES, LIVE_LINE);
+	table = read_table(&program, &more);
+	expect_many_rows(table, LIVE, MANY + 1);
+	assert_true(line_table_find(table, LIVE + 0x8000 + 100 * ROW_BYTES, &file, &line));
+	assert_int_equal(line, LIVE_LINE);
+	assert_true(line_table_find(table, LIVE + 0x8000 + 99 * ROW_BYTES, &file, &line));
+	assert_int_equal(line, 100);
+	line_table_free(table);
+}
+
+/* Where rows are far from one another in the program, each is found, too. */
+static void test_rows_far_from_one_another(void **state)
+{
+	AUTO_BUF struct buf program = {0}, bytes = {0};
+	uint32_t file, line;
+
+	(void)state;
+	for (unsigned row = 0; row < 2; row++) {
+		const uint8_t set[] = {0, 9, DW_LNE_set_address};
+		buf_put(&program, set, sizeof(set));
+		buf_put_u64(&program, LIVE + row * STEP);
+		buf_put_u8(&program, DW_LNS_copy);
+		for (unsigned i = 0; i < 10000; i++)
+			buf_put_u8(&program, DW_LNS_negate_stmt);
+		buf_put_u8(&program, DW_LNS_advance_line);
+		buf_put_u8(&program, 1);
+	}
+	struct line_table *table = read_table(&program, &bytes);
+	for (unsigned i = 0; i < 2 * STEP; i++) {
+		assert_true(line_table_find(table, LIVE + i, &file, &line));
+		assert_int_equal(line, 1 + i / STEP);
+	}
+	assert_false(line_table_find(table, LIVE - 1, &file, &line));
+	line_table_free(table);
+}
+
+/* The linker puts it in the place of libc's (--wrap). */
+void *__real_reallocarray(void *old, size_t nr, size_t bytes);
+void *__wrap_reallocarray(void *old, size_t nr, size_t bytes);
+
+static size_t largest_array; /* bytes */
+
+void *__wrap_reallocarray(void *old, size_t nr, size_t bytes)
+{
+	if (nr * bytes > largest_array)
+		largest_array = nr * bytes;
+	return __real_reallocarray(old, nr, bytes);
+}
+
+/* Less than a row has of the program, since a unit may have a million, and few are looked up. */
+static void test_memory(void **state)
+{
+	enum { NR = 1 << 20 };
+	AUTO_BUF struct buf program = {0}, bytes = {0};
+	uint32_t file, line;
+
+	(void)state;
+	put_many_rows(&program, LIVE, NR);
+	put_table(&bytes, &program);
+	uint64_t bytes_left = bytes.len;
+	largest_array = 0;
+	struct line_table *table = read_at(&bytes, 0, &bytes_left);
+	assert_in_range(largest_array, 1, NR - 1);
+	assert_true(line_table_find(table, LIVE + NR * ROW_BYTES, &file, &line));
+	assert_int_equal(line, NR + 1);
+	line_table_free(table);
+}
+
 static bool has_live_rows(const struct buf *bytes, uint64_t offset, uint64_t *bytes_left)
 {
 	struct line_table *table = read_at(bytes, offset, bytes_left);
@@ -215,8 +326,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows_that_the_linker_left), cmocka_unit_test(test_sequences_are_sorted),
-		cmocka_unit_test(test_tables_do_not_overlap), cmocka_unit_test(test_path_of_a_long_text),
-		cmocka_unit_test(test_texts_of_a_section)};
+		cmocka_unit_test(test_tables_do_not_overlap),     cmocka_unit_test(test_path_of_a_long_text),
+		cmocka_unit_test(test_texts_of_a_section),        cmocka_unit_test(test_many_rows),
+		cmocka_unit_test(test_rows_far_from_one_another), cmocka_unit_test(test_memory)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

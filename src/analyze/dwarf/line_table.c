@@ -10,7 +10,14 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-enum { MAX_ROWS = 1 << 26, MAX_NAMES = 1 << 20, MAX_FORMATS = 16 };
+enum {
+	MAX_ROWS = 1 << 26,
+	MAX_NAMES = 1 << 20,
+	MAX_FORMATS = 16,
+	/* How far marks are from one another: rows, and bytes of the program. */
+	MARK_ROWS = 64,
+	MOST_MARK_BYTES = 4096,
+};
 
 /* The code from `address` on, up to the next row. */
 struct row {
@@ -19,22 +26,28 @@ struct row {
 };
 static const uint32_t sequence_end = UINT32_MAX; /* a file: no code follows */
 
+/*
+ * A row, and where the program goes on behind it. Of all rows only these are kept: the program is run again from the
+ * one before an address.
+ */
+struct mark {
+	uint64_t address;
+	uint32_t line, file, operation;
+	uint32_t at; /* in the program */
+};
+
+/* A run of rows up to one that ends it, as functions have them. */
+struct sequence {
+	uint64_t address, end; /* of the first and the last row */
+	uint32_t number, first_mark, nr_marks;
+	bool has_end; /* the last row is one that ends it */
+};
+
 /* A name, which is looked up when it is needed: units have some hundreds, of which few are. */
 struct file_name {
 	uint64_t text;      /* an offset, or a pointer */
 	uint32_t directory; /* UINT32_MAX: it has none */
 	enum { NO_TEXT, TEXT_HERE, TEXT_OF_LINES, TEXT_OF_ENTRIES } where : 8;
-};
-
-struct line_table {
-	struct row *rows; /* by address */
-	size_t nr, room;
-	struct file_name *files; /* as they are counted */
-	size_t nr_files, files_room;
-	struct file_name *directories; /* likewise */
-	size_t nr_directories, directories_room;
-	struct elf_section *line_strings, *strings; /* borrowed */
-	bool sorted;
 };
 
 /* What stands in front of the program. */
@@ -45,6 +58,22 @@ struct line_header {
 	int8_t line_base;
 	const uint8_t *lengths; /* of the standard operations from 1 on: how many operands each has */
 	struct cursor names, program;
+};
+
+struct line_table {
+	struct line_header header;
+	struct sequence *sequences; /* by address, and not over one another */
+	size_t nr_sequences, sequences_room;
+	struct mark *marks; /* of them */
+	size_t nr_marks, marks_room;
+	struct row *rows; /* by address: all, where sequences overlap or go backwards; NULL: there are only marks */
+	size_t nr, room;
+	struct file_name *files; /* as they are counted */
+	size_t nr_files, files_room;
+	struct file_name *directories; /* likewise */
+	size_t nr_directories, directories_room;
+	struct elf_section *line_strings, *strings; /* borrowed */
+	bool sorted;
 };
 
 static int add_directory(struct line_table *table, const struct file_name *directory)
@@ -60,16 +89,6 @@ static int add_file(struct line_table *table, const struct file_name *file)
 	if (array_room_up_to(table->files, table->nr_files, table->files_room, MAX_NAMES))
 		return -ENOMEM;
 	table->files[table->nr_files++] = *file;
-	return 0;
-}
-
-static int add_row(struct line_table *table, const struct row *row)
-{
-	if (array_room_up_to(table->rows, table->nr, table->room, MAX_ROWS))
-		return -ENOMEM;
-	if (table->nr && table->rows[table->nr - 1].address > row->address)
-		table->sorted = false;
-	table->rows[table->nr++] = *row;
 	return 0;
 }
 
@@ -256,8 +275,6 @@ static int read_header(const struct line_sections *sections, uint64_t offset, st
 struct line_state {
 	uint64_t address;
 	uint32_t file, line, operation;
-	size_t first_row; /* of this sequence, in the table */
-	bool was_sorted;  /* the table, before it */
 };
 
 static const struct line_state first_state = {.file = 1, .line = 1};
@@ -273,48 +290,27 @@ static void advance(struct line_state *state, const struct line_header *header, 
 	state->operation = (uint32_t)(sum % header->max_operations);
 }
 
-static int put_row(struct line_table *table, const struct line_state *state)
-{
-	return add_row(table, &(struct row){state->address, state->line, state->file});
-}
+/* What the program does next. */
+enum line_event {
+	LINE_GOES_ON,
+	LINE_ROW,
+	LINE_SEQUENCE_END, /* with a row */
+	LINE_PROGRAM_END,
+	LINE_NO_MEMORY,
+};
 
-static void begin_sequence(const struct line_table *table, struct line_state *state)
-{
-	*state = first_state;
-	state->first_row = table->nr;
-	state->was_sorted = table->sorted;
-}
-
-/*
- * Linkers leave the sequence of a function that they have left out: GNU ld and lld at 0, lld also at -1 or -2 (-z
- * dead-reloc-in-nonalloc). Its rows would overlap those of code that is there.
- */
-static int end_sequence(struct line_table *table, const struct line_state *state)
-{
-	const struct row *first = state->first_row < table->nr ? &table->rows[state->first_row] : NULL;
-
-	if (!first || (first->address && first->address < UINT64_MAX - 1))
-		return add_row(table, &(struct row){state->address, 0, sequence_end});
-	table->nr = state->first_row;
-	table->sorted = state->was_sorted;
-	return 0;
-}
-
-static int run_extended(struct line_table *table, const struct line_header *header, struct line_state *state,
-			struct cursor *at)
+/* files: takes what the program defines; NULL: it has that already. */
+static enum line_event run_extended(const struct line_header *header, struct line_table *files,
+				    struct line_state *state, struct cursor *at)
 {
 	uint64_t len = cursor_uleb(at);
 	const uint8_t *bytes = cursor_take(at, len);
-	int err = 0;
 
 	if (!bytes || !len)
-		return 0;
+		return LINE_GOES_ON;
 	struct cursor operands = {.at = bytes + 1, .end = bytes + len};
 	switch (bytes[0]) {
-	case DW_LNE_end_sequence:
-		err = end_sequence(table, state);
-		begin_sequence(table, state);
-		break;
+	case DW_LNE_end_sequence: return LINE_SEQUENCE_END;
 	case DW_LNE_set_address:
 		state->address = header->address_bytes == 4 || len == 5 ? cursor_u32(&operands) : cursor_u64(&operands);
 		state->operation = 0;
@@ -322,20 +318,27 @@ static int run_extended(struct line_table *table, const struct line_header *head
 	case DW_LNE_define_file: {
 		const char *name = take_text(&operands);
 		struct file_name file = name_here(name, cursor_uleb(&operands));
-		err = operands.bad ? 0 : add_file(table, &file);
+		if (files && !operands.bad && add_file(files, &file))
+			return LINE_NO_MEMORY;
 		break;
 	}
 	default: break;
 	}
-	return err;
+	return LINE_GOES_ON;
 }
 
-/* An operation below the special ones. */
-static int run_standard(struct line_table *table, const struct line_header *header, struct line_state *state,
-			struct cursor *at, uint8_t operation)
+static enum line_event run_any(const struct line_header *header, struct line_table *files, struct line_state *state,
+			       struct cursor *at, uint8_t operation)
 {
+	if (operation >= header->first_special) {
+		uint8_t special = (uint8_t)(operation - header->first_special);
+		advance(state, header, special / header->line_range);
+		state->line += (uint32_t)(header->line_base + special % header->line_range);
+		return LINE_ROW;
+	}
 	switch (operation) {
-	case DW_LNS_copy: return put_row(table, state);
+	case 0: return run_extended(header, files, state, at);
+	case DW_LNS_copy: return LINE_ROW;
 	case DW_LNS_advance_pc: advance(state, header, cursor_uleb(at)); break;
 	case DW_LNS_advance_line: state->line += (uint32_t)cursor_sleb(at); break;
 	case DW_LNS_set_file: state->file = (uint32_t)cursor_uleb(at); break;
@@ -348,41 +351,188 @@ static int run_standard(struct line_table *table, const struct line_header *head
 		for (uint8_t i = 0; i < header->lengths[operation - 1]; i++)
 			cursor_uleb(at);
 	}
+	return LINE_GOES_ON;
+}
+
+/* What most operations come down to, where instructions have one operation each. */
+struct operation {
+	uint32_t address, line; /* which are added */
+	enum {
+		OPERATION_ROW,
+		OPERATION_ADDS,
+		OPERATION_FILE,   /* has one number: of a file */
+		OPERATION_LINE,   /* what is added to the line */
+		OPERATION_NUMBER, /* that is not needed */
+		OPERATION_OTHER,
+	} kind;
+	uint32_t unused; /* addresses of 16 bytes each are faster */
+};
+
+struct operations {
+	const struct line_header *header;
+	struct operation of[UINT8_MAX + 1];
+};
+
+static void find_standard(const struct line_header *header, uint8_t operation, struct operation *ret)
+{
+	const uint8_t nr_numbers = header->lengths[operation - 1];
+
+	switch (operation) {
+	case DW_LNS_copy: ret->kind = OPERATION_ROW; break;
+	case DW_LNS_advance_line: ret->kind = OPERATION_LINE; break;
+	case DW_LNS_set_file: ret->kind = OPERATION_FILE; break;
+	case DW_LNS_const_add_pc:
+		ret->address = (255u - header->first_special) / header->line_range * header->min_instruction;
+		ret->kind = OPERATION_ADDS;
+		break;
+	case DW_LNS_advance_pc:
+	case DW_LNS_fixed_advance_pc: break;
+	default:
+		if (nr_numbers <= 1)
+			ret->kind = nr_numbers ? OPERATION_NUMBER : OPERATION_ADDS;
+	}
+}
+
+static void find_operations(const struct line_header *header, struct operations *ret)
+{
+	const unsigned first_special = header->max_operations == 1 ? header->first_special : UINT8_MAX + 1;
+	uint32_t address = 0;
+
+	ret->header = header;
+	for (unsigned i = 0; i < first_special; i++)
+		ret->of[i] = (struct operation){.kind = OPERATION_OTHER};
+	for (unsigned i = 1; i < header->first_special && header->max_operations == 1; i++)
+		find_standard(header, (uint8_t)i, &ret->of[i]);
+	for (unsigned i = first_special; i <= UINT8_MAX; address += header->min_instruction)
+		for (uint32_t line = 0; line < header->line_range && i <= UINT8_MAX; line++, i++)
+			ret->of[i] = (struct operation){.address = address, .line = (uint32_t)header->line_base + line};
+}
+
+static bool is_discriminator(const uint8_t *next, const uint8_t *end)
+{
+	return end - next >= 2 && next[0] < 0x80 && next[0] && next[1] == DW_LNE_set_discriminator &&
+	       end - next > next[0];
+}
+
+/*
+ * Runs the program up to the last one of some rows, or one that goes back behind the one before, whose address *last
+ * is. Inlined, so that the registers are the processor's.
+ */
+static inline __attribute__((always_inline)) enum line_event run(const struct operations *operations, unsigned rows,
+								 uint64_t *last, struct line_table *files,
+								 struct line_state *state, struct cursor *at)
+{
+	const uint8_t *next = at->at, *const end = at->end;
+	enum line_event event = LINE_PROGRAM_END;
+
+	while (next < end) {
+		const uint8_t operation = *next++;
+		const struct operation *known = &operations->of[operation];
+		state->address += known->address;
+		state->line += known->line;
+		if (known->kind == OPERATION_ROW) {
+			if (state->address < *last || !--rows) {
+				event = LINE_ROW;
+				break;
+			}
+			*last = state->address;
+		} else if (known->kind == OPERATION_ADDS) {
+			continue;
+		} else if (known->kind != OPERATION_OTHER && next < end && *next < 0x80) {
+			const uint32_t number = *next++;
+			if (known->kind == OPERATION_FILE)
+				state->file = number;
+			else if (known->kind == OPERATION_LINE)
+				state->line += number < 0x40 ? number : number - 0x80;
+		} else if (!operation && is_discriminator(next, end)) {
+			next += 1 + *next;
+		} else {
+			struct line_state copy = *state;
+			struct cursor rest = {.at = next, .end = end};
+			enum line_event other = run_any(operations->header, files, &copy, &rest, operation);
+			next = rest.bad ? end : rest.at;
+			*state = copy;
+			if (other == LINE_GOES_ON)
+				continue;
+			if (other == LINE_ROW && state->address >= *last && --rows) {
+				*last = state->address;
+				continue;
+			}
+			event = other;
+			break;
+		}
+	}
+	at->at = next;
+	return event;
+}
+
+/* The same, up to the next row. */
+static enum line_event run_to_row(const struct operations *operations, struct line_table *files,
+				  struct line_state *state, struct cursor *at)
+{
+	uint64_t last = 0;
+
+	return run(operations, 1, &last, files, state, at);
+}
+
+/*
+ * Linkers leave the sequence of a function that they have left out: GNU ld and lld at 0, lld also at -1 or -2 (-z
+ * dead-reloc-in-nonalloc). Its rows would overlap those of code that is there.
+ */
+static bool is_left_out(uint64_t first_address)
+{
+	return !first_address || first_address >= UINT64_MAX - 1;
+}
+
+static int add_row(struct line_table *table, const struct row *row)
+{
+	if (array_room_up_to(table->rows, table->nr, table->room, MAX_ROWS))
+		return -ENOMEM;
+	if (table->nr && table->rows[table->nr - 1].address > row->address)
+		table->sorted = false;
+	table->rows[table->nr++] = *row;
 	return 0;
 }
 
-static int run_program(struct line_table *table, struct line_header *header)
+static int read_rows(struct line_table *table, const struct operations *operations)
 {
-	struct cursor *at = &header->program;
-	struct line_state state;
+	struct line_state state = first_state;
+	struct cursor at = table->header.program;
+	size_t first = 0; /* of the sequence */
+	bool was_sorted = true;
+	enum line_event event;
 	int err = 0;
 
-	begin_sequence(table, &state);
-	while (cursor_left(at) && !at->bad && !err) {
-		uint8_t operation = *at->at++;
-		if (operation >= header->first_special) {
-			uint8_t special = (uint8_t)(operation - header->first_special);
-			advance(&state, header, special / header->line_range);
-			state.line += (uint32_t)(header->line_base + special % header->line_range);
-			err = put_row(table, &state);
-		} else if (operation) {
-			err = run_standard(table, header, &state, at, operation);
-		} else {
-			err = run_extended(table, header, &state, at);
+	table->sorted = true;
+	while (!err && (event = run_to_row(operations, table, &state, &at)) != LINE_PROGRAM_END) {
+		if (event == LINE_NO_MEMORY)
+			return -ENOMEM;
+		if (event == LINE_ROW) {
+			err = add_row(table, &(struct row){state.address, state.line, state.file});
+			continue;
 		}
+		if (first < table->nr && is_left_out(table->rows[first].address)) {
+			table->nr = first;
+			table->sorted = was_sorted;
+		} else {
+			err = add_row(table, &(struct row){state.address, 0, sequence_end});
+		}
+		state = first_state;
+		first = table->nr;
+		was_sorted = table->sorted;
 	}
 	return err;
 }
 
-/* A run of rows up to one that ends it, as functions have them. */
-struct sequence {
+/* Of rows: where sequences are. */
+struct rows_part {
 	uint64_t address;
 	size_t first, nr;
 };
 
-static int sequence_compare(const void *a, const void *b)
+static int part_compare(const void *a, const void *b)
 {
-	const struct sequence *x = a, *y = b;
+	const struct rows_part *x = a, *y = b;
 
 	if (x->address != y->address)
 		return x->address < y->address ? -1 : 1;
@@ -398,30 +548,30 @@ static bool rows_are_sorted(const struct row *rows, size_t nr)
 }
 
 /* What sequences hold are single rows, where they overlap or go backwards. */
-static size_t find_sequences(const struct row *rows, size_t nr_rows, bool single, struct sequence *ret)
+static size_t find_parts(const struct row *rows, size_t nr_rows, bool single, struct rows_part *ret)
 {
 	size_t nr = 0;
 
 	for (size_t i = 0; i < nr_rows; i++) {
 		if (!i || single || rows[i - 1].file == sequence_end)
-			ret[nr++] = (struct sequence){.address = rows[i].address, .first = i};
+			ret[nr++] = (struct rows_part){.address = rows[i].address, .first = i};
 		ret[nr - 1].nr++;
 	}
 	return nr;
 }
 
-/* By address; equal ones stay in their order. The linker moves functions, but hardly ever what is in them. */
+/* By address; equal ones stay in their order. */
 static int sort_rows(struct line_table *table)
 {
 	for (int single = 0; single < 2 && !table->sorted; single++) {
-		AUTO_FREE struct sequence *sequences = calloc(table->nr, sizeof(*sequences));
-		struct row *rows = sequences ? calloc(table->nr, sizeof(*rows)) : NULL;
+		AUTO_FREE struct rows_part *parts = calloc(table->nr, sizeof(*parts));
+		struct row *rows = parts ? calloc(table->nr, sizeof(*rows)) : NULL;
 		if (!rows)
 			return -ENOMEM;
-		size_t nr = find_sequences(table->rows, table->nr, single, sequences), at = 0;
-		qsort(sequences, nr, sizeof(*sequences), sequence_compare);
-		for (size_t i = 0; i < nr; at += sequences[i++].nr)
-			memcpy(rows + at, table->rows + sequences[i].first, sequences[i].nr * sizeof(*rows));
+		size_t nr = find_parts(table->rows, table->nr, single, parts), at = 0;
+		qsort(parts, nr, sizeof(*parts), part_compare);
+		for (size_t i = 0; i < nr; at += parts[i++].nr)
+			memcpy(rows + at, table->rows + parts[i].first, parts[i].nr * sizeof(*rows));
 		free(table->rows);
 		table->rows = rows;
 		table->room = table->nr;
@@ -430,23 +580,163 @@ static int sort_rows(struct line_table *table)
 	return 0;
 }
 
+/* A pass over the program, which finds its sequences. */
+struct scan {
+	struct line_table *table;
+	struct sequence sequence; /* the one that has begun; its end is the last row */
+	bool goes_back, is_odd;   /* the sequence; any: then rows are needed */
+};
+
+static uint32_t place_of(const struct scan *scan, const uint8_t *at)
+{
+	return (uint32_t)(at - scan->table->header.program.at); /* see read_program() */
+}
+
+/* Since the last mark. */
+static uint32_t bytes_since(const struct scan *scan, const uint8_t *at)
+{
+	return place_of(scan, at) - scan->table->marks[scan->table->nr_marks - 1].at;
+}
+
+/* At a row. */
+static int add_mark(struct scan *scan, const struct line_state *state, const uint8_t *at)
+{
+	struct line_table *table = scan->table;
+	struct sequence *sequence = &scan->sequence;
+
+	if (!sequence->nr_marks)
+		sequence->address = state->address;
+	else
+		scan->goes_back |= state->address < sequence->end || bytes_since(scan, at) > MOST_MARK_BYTES;
+	sequence->end = state->address;
+	if (array_room_up_to(table->marks, table->nr_marks, table->marks_room, MAX_ROWS))
+		return -ENOMEM;
+	table->marks[table->nr_marks++] =
+		(struct mark){state->address, state->line, state->file, state->operation, place_of(scan, at)};
+	sequence->nr_marks++;
+	return 0;
+}
+
+/* has_end: with a row, at an address. */
+static int end_sequence(struct scan *scan, bool has_end, uint64_t address, const uint8_t *at)
+{
+	struct line_table *table = scan->table;
+	struct sequence *sequence = &scan->sequence;
+	int err = 0;
+
+	if (has_end && sequence->nr_marks && is_left_out(sequence->address)) {
+		table->nr_marks = sequence->first_mark;
+	} else if (has_end || sequence->nr_marks) {
+		if (sequence->nr_marks)
+			scan->is_odd |= scan->goes_back || (has_end && address < sequence->end) ||
+					bytes_since(scan, at) > MOST_MARK_BYTES;
+		else
+			sequence->address = address;
+		if (has_end)
+			sequence->end = address;
+		sequence->has_end = has_end;
+		sequence->number = (uint32_t)table->nr_sequences;
+		if (array_room_up_to(table->sequences, table->nr_sequences, table->sequences_room, MAX_ROWS))
+			err = -ENOMEM;
+		else
+			table->sequences[table->nr_sequences++] = *sequence;
+	}
+	*sequence = (struct sequence){.first_mark = (uint32_t)table->nr_marks};
+	scan->goes_back = false;
+	return err;
+}
+
+static int scan_program(struct scan *scan, const struct operations *operations)
+{
+	struct line_table *table = scan->table;
+	struct line_state state = first_state;
+	struct cursor at = table->header.program;
+	unsigned rows = 1; /* up to one with a mark: the first one of each sequence has one */
+	uint64_t last = 0; /* of the rows */
+	enum line_event event;
+	int err = 0;
+
+	while (!err && (event = run(operations, rows, &last, table, &state, &at)) != LINE_PROGRAM_END) {
+		const struct line_state copy = state;
+		scan->sequence.end = last;
+		if (event == LINE_ROW) {
+			err = add_mark(scan, &copy, at.at);
+			rows = MARK_ROWS;
+			last = copy.address;
+		} else if (event == LINE_SEQUENCE_END) {
+			err = end_sequence(scan, true, copy.address, at.at);
+			rows = 1;
+			state = first_state;
+		} else {
+			err = -ENOMEM;
+		}
+	}
+	scan->sequence.end = last;
+	return err ? err : end_sequence(scan, false, 0, at.at);
+}
+
+static int sequence_compare(const void *a, const void *b)
+{
+	const struct sequence *x = a, *y = b;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return x->number < y->number ? -1 : 1;
+}
+
+/* The linker moves functions. false: some are over one another. */
+static bool sort_sequences(struct line_table *table)
+{
+	struct sequence *sequences = table->sequences;
+	bool sorted = true;
+
+	for (size_t i = 1; i < table->nr_sequences && sorted; i++)
+		sorted = sequences[i - 1].address <= sequences[i].address;
+	if (!sorted)
+		qsort(sequences, table->nr_sequences, sizeof(*sequences), sequence_compare);
+	for (size_t i = 1; i < table->nr_sequences; i++)
+		if (sequences[i - 1].end > sequences[i].address)
+			return false;
+	return true;
+}
+
+static int read_program(struct line_table *table)
+{
+	struct scan scan = {.table = table};
+	struct operations operations;
+	const size_t nr_files = table->nr_files;
+	int err = 0;
+
+	find_operations(&table->header, &operations);
+	if (cursor_left(&table->header.program) > UINT32_MAX)
+		scan.is_odd = true;
+	else
+		err = scan_program(&scan, &operations);
+	if (err || (!scan.is_odd && sort_sequences(table)))
+		return err;
+	free(table->sequences);
+	free(table->marks);
+	table->sequences = NULL;
+	table->marks = NULL;
+	table->nr_sequences = table->nr_marks = 0;
+	table->nr_files = nr_files; /* without those that the program defines */
+	err = read_rows(table, &operations);
+	return err ? err : sort_rows(table);
+}
+
 int line_table_read(const struct line_sections *sections, uint64_t offset, struct line_table **ret)
 {
 	struct line_table *table = calloc(1, sizeof(*table));
-	struct line_header header;
 
 	if (!table)
 		return -ENOMEM;
-	table->sorted = true;
 	table->line_strings = sections->line_strings;
 	table->strings = sections->strings;
-	int err = read_header(sections, offset, &header);
+	int err = read_header(sections, offset, &table->header);
 	if (!err)
-		err = read_names(table, &header);
+		err = read_names(table, &table->header);
 	if (!err)
-		err = run_program(table, &header);
-	if (!err)
-		err = sort_rows(table);
+		err = read_program(table);
 	if (err == -ENOMEM) {
 		line_table_free(table);
 		return err;
@@ -459,13 +749,15 @@ void line_table_free(struct line_table *table)
 {
 	if (!table)
 		return;
+	free(table->sequences);
+	free(table->marks);
 	free(table->rows);
 	free(table->files);
 	free(table->directories);
 	free(table);
 }
 
-bool line_table_find(const struct line_table *table, uint64_t address, uint32_t *ret_file, uint32_t *ret_line)
+static bool find_row(const struct line_table *table, uint64_t address, uint32_t *ret_file, uint32_t *ret_line)
 {
 	size_t low = 0, high = table->nr;
 
@@ -481,6 +773,52 @@ bool line_table_find(const struct line_table *table, uint64_t address, uint32_t 
 		return false;
 	*ret_file = row->file;
 	*ret_line = row->line;
+	return true;
+}
+
+/* The last one that begins at an address or before it. NULL: none. */
+static const struct sequence *find_sequence(const struct line_table *table, uint64_t address)
+{
+	size_t low = 0, high = table->nr_sequences;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (table->sequences[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &table->sequences[low - 1] : NULL;
+}
+
+bool line_table_find(const struct line_table *table, uint64_t address, uint32_t *ret_file, uint32_t *ret_line)
+{
+	const struct sequence *sequence = find_sequence(table, address);
+	struct operations operations;
+
+	if (table->rows)
+		return find_row(table, address, ret_file, ret_line);
+	if (!sequence || (sequence->has_end && address >= sequence->end))
+		return false;
+	const struct mark *marks = table->marks + sequence->first_mark;
+	size_t low = 1, high = sequence->nr_marks; /* the first one has the address of the sequence */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (marks[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	const struct mark *mark = &marks[low - 1];
+	struct line_state state = {mark->address, mark->file, mark->line, mark->operation}, found;
+	struct cursor at = table->header.program;
+	cursor_take(&at, mark->at);
+	find_operations(&table->header, &operations);
+	do
+		found = state;
+	while (run_to_row(&operations, NULL, &state, &at) == LINE_ROW && state.address <= address);
+	*ret_file = found.file;
+	*ret_line = found.line;
 	return true;
 }
 

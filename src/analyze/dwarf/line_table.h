@@ -22,7 +22,8 @@ struct line_sections {
 
 /*
  * The table at an offset of .debug_line; an empty one if there is none, it cannot be read, or is longer than
- * bytes_left. It takes at most 16 bytes of memory for each byte of its length, or 32 for a moment. 0 or -ENOMEM.
+ * bytes_left. It takes at most 16 bytes of memory for each byte of its length, or 32 for a moment; a compiler's less
+ * than one. 0 or -ENOMEM.
  */
 int line_table_read(const struct line_sections *sections, uint64_t offset, struct line_table **ret);
 void line_table_free(struct line_table *table); /* NULL is fine */
