@@ -14,6 +14,7 @@
 struct tasks {
 	enum tasks_flags flags;
 	struct hash_table by_tid; /* of struct task */
+	struct hash_table by_pid; /* without TASKS_KEEP: one task of each process */
 	struct task *past;        /* with TASKS_KEEP */
 };
 
@@ -51,6 +52,7 @@ void tasks_free(struct tasks *tasks)
 		task_free(task);
 	}
 	hash_table_fini(&tasks->by_tid);
+	hash_table_fini(&tasks->by_pid);
 	free(tasks);
 }
 
@@ -85,6 +87,37 @@ static char *made_up_name(uint32_t tid)
 	return strdup(name);
 }
 
+/* To the tasks of its process. 0 or -ENOMEM. */
+static int process_add(struct tasks *tasks, struct task *task)
+{
+	if (tasks->flags & TASKS_KEEP)
+		return 0;
+	struct task *other = hash_table_find_item(&tasks->by_pid, task->pid);
+	task->process_next = task->process_previous = task;
+	if (!other)
+		return hash_table_add(&tasks->by_pid, task->pid, task);
+	task->process_next = other->process_next;
+	task->process_previous = other;
+	task->process_next->process_previous = other->process_next = task;
+	return 0;
+}
+
+static void process_remove(struct tasks *tasks, struct task *task)
+{
+	if (tasks->flags & TASKS_KEEP)
+		return;
+	struct hash_slot *slot = hash_table_find(&tasks->by_pid, task->pid);
+	struct task *next = task->process_next;
+	next->process_previous = task->process_previous;
+	task->process_previous->process_next = next;
+	if (!slot || slot->item != task)
+		return;
+	if (next == task)
+		hash_table_remove(&tasks->by_pid, slot);
+	else
+		slot->item = next;
+}
+
 /* Takes over the reference. NULL: out of memory. */
 static struct task *task_new(struct tasks *tasks, uint32_t pid, uint32_t tid, struct maps *maps)
 {
@@ -102,7 +135,8 @@ static struct task *task_new(struct tasks *tasks, uint32_t pid, uint32_t tid, st
 	comm->text = text;
 	*task = (struct task){
 		.pid = pid, .tid = tid, .parent = UINT32_MAX, .parent_pid = UINT32_MAX, .comm = comm, .maps = maps};
-	if (hash_table_add(&tasks->by_tid, tid, task)) {
+	if (process_add(tasks, task) || hash_table_add(&tasks->by_tid, tid, task)) {
+		process_remove(tasks, task);
 		task_free(task);
 		return NULL;
 	}
@@ -124,9 +158,10 @@ struct task *tasks_make(struct tasks *tasks, uint32_t pid, uint32_t tid)
 		maps_unref(task->maps);
 		task->maps = maps;
 	}
+	process_remove(tasks, task);
 	task->pid = pid;
 	task->epoch++;
-	return task;
+	return process_add(tasks, task) ? NULL : task;
 }
 
 int tasks_name(struct tasks *tasks, struct task *task, const char *text)
@@ -169,6 +204,7 @@ void tasks_end(struct tasks *tasks, struct task *task)
 	if (slot && slot->item == task)
 		hash_table_remove(&tasks->by_tid, slot);
 	if (!(tasks->flags & TASKS_KEEP)) {
+		process_remove(tasks, task);
 		task_free(task);
 		return;
 	}
@@ -179,18 +215,15 @@ void tasks_end(struct tasks *tasks, struct task *task)
 	tasks->past = task;
 }
 
-/* Ends the other threads of its process but `kept`. They are looked for only where there are some: that is seldom. */
+/* Ends the other threads of its process but `kept`. */
 static void end_siblings(struct tasks *tasks, const struct task *task, const struct task *kept)
 {
-	struct task **list;
-	size_t nr;
-
-	if (maps_users(task->maps) < 2 || tasks_list(tasks, &list, &nr))
-		return;
-	for (size_t i = 0; i < nr; i++)
-		if (list[i] != task && list[i] != kept && list[i]->pid == task->pid)
-			tasks_end(tasks, list[i]);
-	free(list);
+	for (struct task *at = task->process_next; at != task;) {
+		struct task *sibling = at;
+		at = at->process_next;
+		if (sibling != kept)
+			tasks_end(tasks, sibling);
+	}
 }
 
 void tasks_exec(struct tasks *tasks, struct task *task)
@@ -206,7 +239,7 @@ int tasks_fork(struct tasks *tasks, const struct task_event *fork, struct task *
 	bool is_thread = fork->pid == fork->ppid;
 
 	if (child && child != parent) { /* a tid that is used again */
-		if (!is_thread && !(tasks->flags & TASKS_KEEP))
+		if (!is_thread && !(tasks->flags & TASKS_KEEP) && maps_users(child->maps) > 1)
 			end_siblings(tasks, child, parent);
 		tasks_end(tasks, child);
 		child = NULL;
@@ -271,6 +304,7 @@ int tasks_forget(struct tasks *tasks, bool (*is_used)(const void *ctx, const str
 		struct task *task = list[i];
 		if (task->ended == END_OLD && !is_used(ctx, task)) {
 			hash_table_remove(&tasks->by_tid, hash_table_find(&tasks->by_tid, task->tid));
+			process_remove(tasks, task);
 			task_free(task);
 		} else if (task->ended == END_NOTED) {
 			task->ended = END_OLD;

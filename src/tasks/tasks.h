@@ -38,7 +38,8 @@ struct task {
 	struct comm *comm;
 	/* shared by the tasks of the process; NULL: this task has ended, and another task has its tid now */
 	struct maps *maps;
-	struct task *next; /* private: an earlier task with the same tid */
+	struct task *next;                            /* private: an earlier task with the same tid */
+	struct task *process_next, *process_previous; /* private: a ring of the tasks of its process */
 };
 
 enum tasks_flags {
@@ -64,7 +65,7 @@ int tasks_fork(struct tasks *tasks, const struct task_event *fork, struct task *
 /* The task has this name from now on. 0 or -ENOMEM. */
 int tasks_name(struct tasks *tasks, struct task *task, const char *comm);
 
-/* The process of the task has one thread and no maps from now on. */
+/* The process of the task has one thread and no maps from now on. Not with TASKS_KEEP. */
 void tasks_exec(struct tasks *tasks, struct task *task);
 
 /* The task has ended: another one may get its tid. */

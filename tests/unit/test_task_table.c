@@ -15,6 +15,18 @@
 
 enum { TRAILER = 16 };
 
+/* The linker puts it in the place of libc's (--wrap). */
+void *__real_calloc(size_t nr, size_t bytes);
+void *__wrap_calloc(size_t nr, size_t bytes);
+
+static size_t allocated_bytes;
+
+void *__wrap_calloc(size_t nr, size_t bytes)
+{
+	allocated_bytes += nr * bytes;
+	return __real_calloc(nr, bytes);
+}
+
 static void take(struct task_table *table, struct buf *record)
 {
 	/* What the trailer holds must not come back. */
@@ -117,6 +129,48 @@ static void an_exec_ends_maps_and_threads(void **state)
 	task_table_free(table);
 }
 
+/* The first thread ends then, and the one that calls execve(2) gets its number. */
+static void an_exec_by_another_thread_ends_that(void **state)
+{
+	struct task_table *table = shell_and_child();
+
+	(void)state;
+	fork_or_exit(table, PERF_RECORD_EXIT, 10, 10, 1);
+	fork_or_exit(table, PERF_RECORD_FORK, 11, 12, 11);
+	fork_or_exit(table, PERF_RECORD_FORK, 11, 13, 11);
+	fork_or_exit(table, PERF_RECORD_EXIT, 11, 13, 10);
+	fork_or_exit(table, PERF_RECORD_EXIT, 11, 11, 10);
+	comm(table, 11, 11, "ls", PERF_RECORD_MISC_COMM_EXEC);
+	map(table, 11, 0x1000, 0x1000, "/bin/ls");
+	assert_string_equal(taken(table), "comm 11/11 ls; map 11 1000+1000 /bin/ls; ");
+	fork_or_exit(table, PERF_RECORD_FORK, 11, 12, 11);
+	assert_string_equal(taken(table), "comm 11/11 ls; map 11 1000+1000 /bin/ls; fork 11/12<11; comm 11/12 ls; ");
+	task_table_free(table);
+}
+
+/* Also of threads whose ends were lost: the tasks of other processes are not looked at. */
+static void many_execs_among_many_tasks(void **state)
+{
+	enum { NR = 2000 };
+	struct task_table *table = shell_and_child();
+
+	(void)state;
+	for (uint32_t pid = 100; pid < 100 + NR; pid++)
+		fork_or_exit(table, PERF_RECORD_FORK, pid, pid, 10);
+	allocated_bytes = 0;
+	for (unsigned i = 0; i < NR; i++) {
+		fork_or_exit(table, PERF_RECORD_FORK, 11, 12, 11);
+		comm(table, 11, 11, "sh", PERF_RECORD_MISC_COMM_EXEC);
+	}
+	assert_true(allocated_bytes > NR); /* they are counted */
+	assert_true(allocated_bytes < NR * 1024);
+	for (uint32_t pid = 100; pid < 100 + NR; pid++)
+		fork_or_exit(table, PERF_RECORD_EXIT, pid, pid, 10);
+	fork_or_exit(table, PERF_RECORD_EXIT, 10, 10, 1);
+	assert_string_equal(taken(table), "fork 11/11<10; comm 11/11 sh; ");
+	task_table_free(table);
+}
+
 static void a_process_lives_as_long_as_one_of_its_threads(void **state)
 {
 	struct task_table *table = shell_and_child();
@@ -210,6 +264,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_has_the_maps_of_its_parent),
 		cmocka_unit_test(an_exec_ends_maps_and_threads),
+		cmocka_unit_test(an_exec_by_another_thread_ends_that),
+		cmocka_unit_test(many_execs_among_many_tasks),
 		cmocka_unit_test(a_process_lives_as_long_as_one_of_its_threads),
 		cmocka_unit_test(what_lies_under_a_new_map_is_gone),
 		cmocka_unit_test(many_come_and_go),
