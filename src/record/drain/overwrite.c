@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
@@ -25,7 +26,7 @@
 #include "stream/writer.h"
 
 /* The slot of a group of events that is all of the plan's ring. */
-enum { ALL_SLOTS = -1 };
+enum { ALL_SLOTS = -1, HUGE_PAGE = 2 << 20 };
 
 /*
  * One place: its ring. It is carried by an event of ours that counts nothing, and all events of the plan's ring are
@@ -127,14 +128,23 @@ static const struct perf_event_attr *attr_of_place(const struct overwrite *overw
 	return NULL;
 }
 
-/* The memory of the copy is touched when one is made. */
+/* Its memory is touched when a copy is made, while the ring goes on to be overwritten: by few page faults. */
+static uint8_t *copy_memory(size_t bytes)
+{
+	uint8_t *memory = bytes < HUGE_PAGE ? malloc(bytes) : aligned_alloc(HUGE_PAGE, bytes);
+
+	if (memory && bytes >= HUGE_PAGE)
+		(void)!madvise(memory, bytes, MADV_HUGEPAGE);
+	return memory;
+}
+
 static int map_ring(struct place *place, size_t pages)
 {
 	int err = backward_ring_map(&place->buffer, place->carrier, pages);
 
 	if (err)
 		return err;
-	place->copy.data = malloc(place->buffer.bytes);
+	place->copy.data = copy_memory(place->buffer.bytes);
 	return place->copy.data ? 0 : -ENOMEM;
 }
 
