@@ -14,6 +14,7 @@
 #include "analyze/symbols/elf.h"
 #include "analyze/symbols/symbol_text.h"
 #include "analyze/symbols/symbols.h"
+#include "base/buf.h"
 
 static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name)
 {
@@ -670,6 +671,94 @@ static void test_many_build_ids_of_one_path(void **state)
 	dso_table_fini(&table);
 }
 
+static size_t nr_entries_read;
+
+bool __real_file_build_id_next(struct cursor *at, struct file_build_id *ret);
+bool __wrap_file_build_id_next(struct cursor *at, struct file_build_id *ret);
+
+bool __wrap_file_build_id_next(struct cursor *at, struct file_build_id *ret)
+{
+	nr_entries_read++;
+	return __real_file_build_id_next(at, ret);
+}
+
+static void put_file_build(struct buf *payload, uint64_t inode, uint64_t generation, unsigned number)
+{
+	const struct file_build_id entry = {file_number(inode, generation).file, build_number(number).build_id};
+
+	file_build_id_put(&entry, payload);
+}
+
+/* The number of build_number(); 0: none. */
+static unsigned file_build(const struct file_builds *builds, uint64_t inode, uint64_t generation)
+{
+	const struct object_id id = file_number(inode, generation);
+	struct elf_id found = {.len = 0};
+	unsigned number = 0;
+
+	if (file_builds_find(builds, &id.file, &found))
+		memcpy(&number, found.bytes + 1, sizeof(number));
+	return number;
+}
+
+static void test_build_ids_of_files(void **state)
+{
+	struct file_builds builds = {0};
+	struct buf payload = {0};
+
+	(void)state;
+	put_file_build(&payload, 1, 7, 10);
+	put_file_build(&payload, 1, 8, 11);
+	put_file_build(&payload, 2, 0, 12);
+	put_file_build(&payload, 3, 0, 13);
+	put_file_build(&payload, 3, 7, 13);
+	put_file_build(&payload, 3, 8, 14);
+	put_file_build(&payload, 4, 7, 15);
+	put_file_build(&payload, 4, 7, 16);
+	put_file_build(&payload, 4, 8, 15);
+	assert_int_equal(file_builds_fill(&builds, buf_span(&payload)), 0);
+	assert_int_equal(file_build(&builds, 1, 7), 10);
+	assert_int_equal(file_build(&builds, 1, 8), 11);
+	assert_int_equal(file_build(&builds, 1, 9), 0);
+	assert_int_equal(file_build(&builds, 1, 0), 0); /* it may be each of them */
+	assert_int_equal(file_build(&builds, 2, 0), 12);
+	assert_int_equal(file_build(&builds, 2, 9), 12);
+	assert_int_equal(file_build(&builds, 3, 7), 13);
+	assert_int_equal(file_build(&builds, 3, 8), 0);
+	assert_int_equal(file_build(&builds, 3, 9), 13);
+	assert_int_equal(file_build(&builds, 3, 0), 0);
+	assert_int_equal(file_build(&builds, 4, 7), 0);
+	assert_int_equal(file_build(&builds, 4, 8), 15);
+	assert_int_equal(file_build(&builds, 5, 7), 0);
+	file_builds_fini(&builds);
+	buf_fini(&payload);
+}
+
+static void test_build_ids_of_many_files(void **state)
+{
+	enum { NR = 200 };
+	struct dso_table table = {0};
+	struct buf payload = {0};
+	char name[32];
+
+	(void)state;
+	for (unsigned i = 1; i <= NR; i++)
+		put_file_build(&payload, i, 0, i);
+	table.file_ids = buf_span(&payload);
+	nr_entries_read = 0;
+	for (unsigned i = 1; i <= NR; i++) {
+		const struct object_id id = file_number(i, 0), expected = build_number(i);
+		snprintf(name, sizeof(name), "/nowhere/%u.so", i);
+		struct dso *dso = dso_find(&table, name, &id, DSO_FILE);
+		assert_non_null(dso);
+		dso_load(dso, "");
+		assert_true(elf_id_equal(&dso->build_id, &expected.build_id));
+	}
+	assert_int_equal(nr_entries_read, NR + 1); /* and the end */
+	dso_table_fini(&table);
+	buf_fini(&payload);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -677,6 +766,8 @@ int main(void)
 		cmocka_unit_test(test_objects_of_one_name),
 		cmocka_unit_test(test_many_objects_of_one_name),
 		cmocka_unit_test(test_many_build_ids_of_one_path),
+		cmocka_unit_test(test_build_ids_of_files),
+		cmocka_unit_test(test_build_ids_of_many_files),
 		cmocka_unit_test(test_many_are_sorted),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_sized_and_gaps),

@@ -42,6 +42,7 @@ void dso_table_fini(struct dso_table *table)
 	}
 	hash_table_fini(&table->dsos);
 	hash_table_fini(&table->path_build_ids);
+	file_builds_fini(&table->builds);
 	pool_fini(&table->pool);
 	*table = (struct dso_table){0};
 }
@@ -793,19 +794,11 @@ static void named_file_open(struct dso *dso, const char *symfs, struct named_fil
 /* By device and inode, which the recorder stored with the build-id. */
 static bool find_by_file(struct dso *dso)
 {
-	struct cursor at = cursor_over(dso->table->file_ids);
-	struct file_build_id known;
+	struct dso_table *table = dso->table;
 
-	while (dso->id.file.inode && file_build_id_next(&at, &known)) {
-		if (!file_id_equal(&known.file, &dso->id.file))
-			continue;
-		if (dso->build_id.len && !elf_id_equal(&known.build_id, &dso->build_id)) {
-			dso->build_id.len = 0; /* recordings of several machines were joined */
-			return false;
-		}
-		dso->build_id = known.build_id;
-	}
-	return dso->build_id.len;
+	if (!dso->id.file.inode || (!table->builds.filled && file_builds_fill(&table->builds, table->file_ids)))
+		return false;
+	return file_builds_find(&table->builds, &dso->id.file, &dso->build_id);
 }
 
 /*

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "analyze/symbols/downloads.h"
+#include "analyze/symbols/file_builds.h"
 #include "analyze/symbols/symbols.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
@@ -68,7 +69,7 @@ struct dso {
 	uint64_t mapped_ns;     /* first; 0: before the recording began, UINT64_MAX: no record says */
 	enum dso_kind kind;
 	uint32_t age; /* number in its table, from 1 */
-	const struct dso_table *table;
+	struct dso_table *table;
 	bool loaded;
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_STRIPPED /* to dynamic symbols, or none */, DSO_ALL_SYMBOLS } source;
@@ -93,12 +94,12 @@ struct path_build_id {
 struct dso_table {
 	struct pool pool;
 	struct dso *newest;
-	struct hash_table dsos;           /* private: see dso_find() */
-	struct hash_table path_build_ids; /* by the hash of the path, the newest */
+	struct hash_table dsos, path_build_ids; /* private */
 	uint32_t nr;
 	/* Names of objects that are added from now on are not demangled: those of programs; those of the kernel. */
 	bool no_demangle, no_demangle_kernel;
 	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
+	struct file_builds builds;  /* from that, when it is first needed */
 	struct span perf_maps;      /* borrowed: FEATURE_PERF_MAPS; likewise */
 	bool of_another_machine;    /* a machine of another name made the recording; false also where it has no name */
 	bool of_this_boot;          /* and it was not booted since: devices have the recorded numbers */
