@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "analyze/dwarf/debug_functions.h"
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/dwarf/elf_section.h"
 #include "base/buf.h"
@@ -84,8 +85,9 @@ static void put_section(struct file *file, const char *name, Elf64_Shdr header, 
 	buf_put(&file->headers, &header, sizeof(header));
 }
 
-/* As strip --only-keep-debug leaves it: code has headers and no bytes. */
-static int write_object(const struct buf *info, const struct buf *abbrevs, bool is_packed, const struct buf *aranges)
+/* As strip --only-keep-debug leaves it: code has headers and no bytes. ranges NULL: there are none. */
+static int write_sections(const struct buf *info, const struct buf *abbrevs, bool is_packed, const struct buf *aranges,
+			  const struct buf *ranges)
 {
 	const Elf64_Shdr text = {
 		.sh_type = SHT_NOBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = TEXT, .sh_size = TEXT_BYTES};
@@ -112,6 +114,8 @@ static int write_object(const struct buf *info, const struct buf *abbrevs, bool 
 	put_section(&file, ".debug_info", bits, info);
 	put_section(&file, ".debug_abbrev", is_packed ? packed : bits, abbrevs);
 	put_section(&file, ".debug_aranges", bits, aranges);
+	if (ranges)
+		put_section(&file, ".debug_ranges", bits, ranges);
 	buf_put(&file.names, ".shstrtab", sizeof(".shstrtab"));
 	const Elf64_Shdr names = {.sh_name = (uint32_t)(file.names.len - sizeof(".shstrtab")),
 				  .sh_type = SHT_STRTAB,
@@ -132,6 +136,11 @@ static int write_object(const struct buf *info, const struct buf *abbrevs, bool 
 	buf_fini(&file.names);
 	buf_fini(&file.headers);
 	return fd;
+}
+
+static int write_object(const struct buf *info, const struct buf *abbrevs, bool is_packed, const struct buf *aranges)
+{
+	return write_sections(info, abbrevs, is_packed, aranges, NULL);
 }
 
 static int make_object(uint32_t *ret_second)
@@ -346,6 +355,83 @@ static void test_names_that_are_too_long(void **state)
 	assert_false(has_name(ELF_TEXT_MAX + 1));
 }
 
+/* A function with an inlined one, which is in every second one of many pieces of it. */
+static int make_function(unsigned nr_pieces, unsigned piece_bytes)
+{
+	static const uint8_t all[] = {1,
+				      DW_TAG_compile_unit,
+				      DW_CHILDREN_yes,
+				      DW_AT_low_pc,
+				      DW_FORM_addr,
+				      DW_AT_high_pc,
+				      DW_FORM_data4,
+				      0,
+				      0,
+				      2,
+				      DW_TAG_subprogram,
+				      DW_CHILDREN_yes,
+				      DW_AT_low_pc,
+				      DW_FORM_addr,
+				      DW_AT_high_pc,
+				      DW_FORM_data4,
+				      0,
+				      0,
+				      3,
+				      DW_TAG_inlined_subroutine,
+				      DW_CHILDREN_no,
+				      DW_AT_ranges,
+				      DW_FORM_sec_offset,
+				      DW_AT_name,
+				      DW_FORM_string,
+				      0,
+				      0,
+				      0};
+	AUTO_BUF struct buf info = {0}, abbrevs = {0}, ranges = {0};
+	const struct buf no_aranges = {0};
+
+	put_unit(&info, 0, 1, ABOVE, nr_pieces * piece_bytes);
+	buf_put_u8(&info, 2);
+	buf_put_u64(&info, ABOVE);
+	buf_put_u32(&info, nr_pieces * piece_bytes);
+	buf_put_u8(&info, 3);
+	buf_put_u32(&info, 0);
+	buf_put(&info, "inner", sizeof("inner"));
+	buf_put_u8(&info, 0);
+	buf_put_u8(&info, 0);
+	uint32_t unit_len = (uint32_t)info.len - sizeof(unit_len);
+	memcpy(info.data, &unit_len, sizeof(unit_len));
+	buf_put(&abbrevs, all, sizeof(all));
+	for (uint64_t i = 0; i < nr_pieces; i += 2) {
+		buf_put_u64(&ranges, i * piece_bytes);
+		buf_put_u64(&ranges, (i + 1) * piece_bytes);
+	}
+	buf_put_u64(&ranges, 0);
+	buf_put_u64(&ranges, 0);
+	return write_sections(&info, &abbrevs, false, &no_aranges, &ranges);
+}
+
+/* To go through all pieces for each address would take a minute. */
+static void test_function_in_many_pieces(void **state)
+{
+	enum { NR_PIECES = 800000, PIECE_BYTES = 2 };
+	struct dwarf *dwarf = dwarf_open(make_function(NR_PIECES, PIECE_BYTES), false);
+	struct debug_functions *functions = debug_functions_new(NULL);
+
+	(void)state;
+	assert_non_null(dwarf);
+	assert_non_null(functions);
+	struct dwarf_unit *unit = dwarf_unit_at(dwarf, ABOVE);
+	assert_non_null(unit);
+	for (unsigned at = 0; at < NR_PIECES * PIECE_BYTES; at += 7) {
+		struct scope *scope = debug_functions_find(functions, unit, ABOVE + at);
+		assert_non_null(scope);
+		assert_true(at / PIECE_BYTES % 2 ? !scope->outer : scope->outer && strcmp(scope->name, "inner") == 0);
+	}
+	assert_null(debug_functions_find(functions, unit, ABOVE + NR_PIECES * PIECE_BYTES));
+	debug_functions_free(functions);
+	dwarf_free(dwarf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_linkage_is_in_no_unit),
@@ -355,7 +441,8 @@ int main(void)
 					   cmocka_unit_test(test_abbreviations_that_units_share_in_part),
 					   cmocka_unit_test(test_abbreviations_of_one_code),
 					   cmocka_unit_test(test_abbreviations_that_are_packed),
-					   cmocka_unit_test(test_names_that_are_too_long)};
+					   cmocka_unit_test(test_names_that_are_too_long),
+					   cmocka_unit_test(test_function_in_many_pieces)};
 
 	elf_version(EV_CURRENT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

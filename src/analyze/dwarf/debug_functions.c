@@ -19,6 +19,8 @@
 enum {
 	MAX_DEPTH = 256,          /* of nested functions and blocks */
 	MAX_RANGES = 1 << 22,     /* of one unit or function */
+	MAX_AT_ADDRESS = 512,     /* ranges in one function */
+	FEW_LOOKUPS = 32,         /* in one function, for which its ranges are gone through one by one */
 	MAX_OVERLAPPING = 8,      /* functions that begin before an address and after the one it is in */
 	MAX_NESTED = 64,          /* namespaces and classes in a name */
 	MAX_ORIGINS = 16,         /* steps from a description to the one with the name */
@@ -274,7 +276,9 @@ struct function {
 	bool read;
 	struct node **nodes; /* [0] is the function; in the order of the tree: outer ones come first */
 	uint32_t nr, room;
-	struct ranges ranges; /* of nodes from 1, likewise */
+	struct ranges ranges; /* of nodes from 1, in the order of nodes; after FEW_LOOKUPS by their start */
+	unsigned nr_lookups;  /* up to FEW_LOOKUPS */
+	uint64_t *highest;    /* then: [i]: where the last one ends of the part of the ranges whose middle is i */
 };
 
 struct unit {
@@ -306,6 +310,7 @@ static void unit_fini(struct unit *unit)
 	for (size_t i = 0; i < unit->nr; i++) {
 		free(unit->functions[i].nodes);
 		free(unit->functions[i].ranges.at);
+		free(unit->functions[i].highest);
 	}
 	free(unit->functions);
 	free(unit->ranges.at);
@@ -516,12 +521,91 @@ static void function_read(struct debug_functions *functions, struct function *fu
 	}
 }
 
+static uint64_t find_highest(const struct function *function, size_t low, size_t high)
+{
+	if (low >= high)
+		return 0;
+	const size_t middle = low + (high - low) / 2;
+	const uint64_t left = find_highest(function, low, middle), right = find_highest(function, middle + 1, high);
+	const uint64_t sides = left > right ? left : right, here = function->ranges.at[middle].high;
+	return function->highest[middle] = here > sides ? here : sides;
+}
+
+/* The ranges of a function may be many, and addresses in it, too. */
+static void sort_ranges(struct function *function)
+{
+	struct ranges *ranges = &function->ranges;
+
+	if (!ranges->nr)
+		return;
+	function->highest = calloc(ranges->nr, sizeof(*function->highest));
+	if (!function->highest) {
+		ranges->nr = 0;
+		return;
+	}
+	qsort(ranges->at, ranges->nr, sizeof(*ranges->at), range_compare);
+	find_highest(function, 0, ranges->nr);
+}
+
+/* Nodes with ranges at an address. */
+struct nodes_at {
+	uint32_t of[MAX_AT_ADDRESS];
+	unsigned nr;
+};
+
+/* Those of a part of the ranges, each behind those before it in the tree. */
+static void find_nodes(const struct function *function, size_t low, size_t high, uint64_t address, struct nodes_at *ret)
+{
+	while (low < high && ret->nr < MAX_AT_ADDRESS) {
+		const size_t middle = low + (high - low) / 2;
+		const struct range *range = &function->ranges.at[middle];
+		if (function->highest[middle] <= address)
+			return;
+		find_nodes(function, low, middle, address, ret);
+		if (range->low > address)
+			return;
+		if (address < range->high && ret->nr < MAX_AT_ADDRESS) {
+			unsigned at = ret->nr++;
+			for (; at && ret->of[at - 1] > range->of; at--)
+				ret->of[at] = ret->of[at - 1];
+			ret->of[at] = range->of;
+		}
+		low = middle + 1;
+	}
+}
+
 static bool is_within(const struct function *function, uint32_t node, uint32_t outer)
 {
 	do
 		node = function->nodes[node]->outer; /* less than before */
 	while (node > outer);
 	return node == outer;
+}
+
+/* Inwards. Compilers write empty ranges for nodes with others in them: not each step has to have the address. */
+static uint32_t innermost_node(struct function *function, uint64_t address)
+{
+	struct ranges *ranges = &function->ranges;
+	struct nodes_at nodes;
+	uint32_t found = 0;
+
+	if (function->nr_lookups < FEW_LOOKUPS) {
+		function->nr_lookups++;
+		for (size_t i = 0; i < ranges->nr; i++) {
+			const struct range *range = &ranges->at[i];
+			if (address >= range->low && address < range->high && is_within(function, range->of, found))
+				found = range->of;
+		}
+		return found;
+	}
+	if (!function->highest)
+		sort_ranges(function);
+	nodes.nr = 0;
+	find_nodes(function, 0, ranges->nr, address, &nodes);
+	for (unsigned i = 0; i < nodes.nr; i++)
+		if (is_within(function, nodes.of[i], found))
+			found = nodes.of[i];
+	return found;
 }
 
 struct scope *debug_functions_find(struct debug_functions *functions, struct dwarf_unit *its, uint64_t address)
@@ -536,15 +620,7 @@ struct scope *debug_functions_find(struct debug_functions *functions, struct dwa
 	function->read = true;
 	if (!function->nr)
 		return NULL;
-	/*
-	 * Inwards. Compilers write empty ranges for nodes with others in them: not each step has to have the address.
-	 */
-	uint32_t found = 0;
-	for (size_t i = 0; i < function->ranges.nr; i++) {
-		const struct range *range = &function->ranges.at[i];
-		if (address >= range->low && address < range->high && is_within(function, range->of, found))
-			found = range->of;
-	}
+	uint32_t found = innermost_node(function, address);
 	for (uint32_t at = found; at; at = function->nodes[at]->outer) {
 		struct node *node = function->nodes[at];
 		if (!node->named)
