@@ -181,14 +181,17 @@ static void measure(const struct abbrevs *abbrevs, struct abbrev *abbrev)
 		spec->gap = (uint16_t)gap; /* of at most 16 each */
 		if (spec->name == DW_AT_sibling && spec->form == DW_FORM_ref4)
 			abbrev->sibling = spec;
+		else if (spec->name == DW_AT_low_pc && !abbrev->low)
+			abbrev->low = spec;
+		else if (spec->name == DW_AT_high_pc && !abbrev->high)
+			abbrev->high = spec;
+		else if (spec->name == DW_AT_ranges && !abbrev->ranges)
+			abbrev->ranges = spec;
 		if (bytes < 0)
 			abbrev->variable[abbrev->nr_variable++] = spec;
 		gap = bytes < 0 ? 0 : gap + (unsigned)bytes;
 	}
 	abbrev->tail = (uint16_t)gap;
-	abbrev->low = abbrev_attr(abbrev, DW_AT_low_pc);
-	abbrev->high = abbrev_attr(abbrev, DW_AT_high_pc);
-	abbrev->ranges = abbrev_attr(abbrev, DW_AT_ranges);
 	abbrev->groups = (uint8_t)(group_of(abbrev->tag) | (abbrev->has_children ? DIE_PARENT : 0));
 }
 
@@ -234,24 +237,20 @@ static bool skip_abbrev(struct cursor *at, uint64_t *ret_code, unsigned *ret_nr)
 /* NULL: there is none, or no memory. */
 static struct abbrev *make_abbrev(const struct abbrevs *abbrevs, const struct abbrev_place *place, struct pool *pool)
 {
-	struct cursor at = cursor_over((struct span){place->at, place->len}), first = at;
-	unsigned nr = 0;
-	uint64_t code;
-
-	if (!skip_abbrev(&at, &code, &nr))
-		return NULL;
+	struct cursor at = cursor_over((struct span){place->at, place->len});
+	const unsigned nr = place->nr;
 	const size_t bytes = sizeof(struct abbrev) + nr * sizeof(struct attr_spec);
 	struct abbrev *abbrev = pool_take(pool, bytes + nr * sizeof(abbrev->variable[0]));
 	if (!abbrev)
 		return NULL;
-	abbrev->code = cursor_uleb(&first);
-	abbrev->tag = (uint16_t)cursor_uleb(&first);
-	abbrev->has_children = cursor_u8(&first) == DW_CHILDREN_yes;
+	abbrev->code = cursor_uleb(&at);
+	abbrev->tag = (uint16_t)cursor_uleb(&at);
+	abbrev->has_children = cursor_u8(&at) == DW_CHILDREN_yes;
 	abbrev->nr = (uint16_t)nr;
 	abbrev->variable = (const struct attr_spec **)((uint8_t *)abbrev + bytes);
 	for (unsigned i = 0; i < nr; i++) {
-		uint64_t name = cursor_uleb(&first), form = cursor_uleb(&first);
-		int64_t implicit = form == DW_FORM_implicit_const ? cursor_sleb(&first) : 0;
+		uint64_t name = cursor_uleb(&at), form = cursor_uleb(&at);
+		int64_t implicit = form == DW_FORM_implicit_const ? cursor_sleb(&at) : 0;
 		abbrev->specs[i] = (struct attr_spec){.name = name <= UINT16_MAX ? (uint16_t)name : 0,
 						      .form = form <= UINT16_MAX ? (uint16_t)form : 0,
 						      .implicit = implicit};
@@ -266,7 +265,7 @@ static bool read_next(struct abbrevs *abbrevs, uint64_t *ret_code, struct abbrev
 	const uint8_t *start = abbrevs->rest.at;
 	struct cursor at = abbrevs->rest;
 	bool found = false;
-	unsigned nr;
+	unsigned nr = 0;
 
 	for (uint64_t bytes = MOST_BYTES, seen = 0; seen < *abbrevs->bytes_left; bytes *= 4) {
 		elf_section_extend(abbrevs->section, &abbrevs->rest, bytes);
@@ -280,7 +279,7 @@ static bool read_next(struct abbrevs *abbrevs, uint64_t *ret_code, struct abbrev
 		if (!at.bad)
 			break;
 	}
-	*ret = (struct abbrev_place){.at = start, .len = (size_t)(at.at - start)};
+	*ret = (struct abbrev_place){.at = start, .len = (size_t)(at.at - start), .nr = nr};
 	*abbrevs->bytes_left -= ret->len;
 	abbrevs->rest.at = at.at;
 	return found;

@@ -51,6 +51,7 @@ struct abbrev {
 struct abbrev_place {
 	const uint8_t *at;
 	size_t len;
+	uint32_t nr;           /* of attributes */
 	struct abbrev *abbrev; /* NULL: not needed yet, as most are not */
 };
 

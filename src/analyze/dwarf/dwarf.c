@@ -413,61 +413,85 @@ bool die_walk_next(struct die_walk *walk, struct die *ret)
 	return false;
 }
 
-/*
- * To the next entry of one of the groups, or to the end: over others with all that is in them. Units consist mostly of
- * such entries.
- */
-static bool pass_over(struct die_walk *walk, unsigned groups)
+/* To where the next entry is that is not in this one, if it says so. */
+static bool to_sibling(const struct dwarf_unit *unit, const struct abbrev *abbrev, struct cursor *at)
+{
+	struct cursor attr = *at;
+
+	if (!abbrev->sibling)
+		return false;
+	abbrev_skip_to(&attr, unit->abbrevs, abbrev, abbrev->sibling);
+	uint64_t sibling = cursor_u32(&attr);
+	if (attr.bad || sibling <= (uint64_t)(attr.at - (const uint8_t *)unit->bytes.ptr) || sibling >= unit->len)
+		return false;
+	*at = unit_cursor(unit, sibling);
+	return true;
+}
+
+/* From the first child of an entry to the end of the last. false: there is none. */
+static bool skip_children(struct dwarf_unit *unit, struct cursor *at)
+{
+	unsigned levels = 1;
+
+	while (levels) {
+		uint64_t code = cursor_uleb(at);
+		if (!step(unit->dwarf) || at->bad)
+			return false;
+		if (!code) {
+			levels--;
+			continue;
+		}
+		const struct abbrev *abbrev = abbrevs_find(unit->abbrevs, &unit->dwarf->pool, code);
+		if (!abbrev)
+			return false;
+		if (abbrev->has_children && to_sibling(unit, abbrev, at))
+			continue;
+		abbrev_skip_all(at, unit->abbrevs, abbrev);
+		levels += abbrev->has_children;
+	}
+	return true;
+}
+
+/* Passes over entries of other groups, with all that is in them: units consist mostly of such entries. */
+bool die_walk_next_of(struct die_walk *walk, unsigned groups, struct die *ret)
 {
 	struct dwarf_unit *unit = walk->unit;
 	const uint8_t *start = unit->bytes.ptr;
 	struct cursor at = unit_cursor(unit, walk->at);
-	unsigned inside = 0; /* levels below those entries */
 
 	while (walk->next_level && step(unit->dwarf)) {
-		const uint8_t *entry = at.at;
+		struct cursor entry = at;
 		uint64_t code = cursor_uleb(&at);
 		if (at.bad)
 			break;
 		if (!code) {
-			if (inside)
-				inside--;
-			else
-				walk->next_level--;
+			walk->next_level--;
 			continue;
 		}
 		const struct abbrev *abbrev = abbrevs_find(unit->abbrevs, &unit->dwarf->pool, code);
 		if (!abbrev)
 			break;
-		if (!inside && abbrev->groups & groups) {
-			walk->at = (uint64_t)(entry - start);
+		if (abbrev->groups & groups) {
+			if (!read_entry(unit, &entry, ret, &walk->sibling))
+				break;
+			walk->at = (uint64_t)(entry.at - start);
+			walk->level = walk->next_level;
+			walk->next_level += abbrev->has_children;
 			return true;
 		}
-		if (abbrev->sibling && abbrev->has_children) {
-			struct cursor attr = at;
-			abbrev_skip_to(&attr, unit->abbrevs, abbrev, abbrev->sibling);
-			uint64_t sibling = cursor_u32(&attr);
-			if (sibling > (uint64_t)(attr.at - start) && sibling < unit->len && !attr.bad) {
-				at = unit_cursor(unit, sibling);
-				continue;
-			}
-		}
+		if (abbrev->has_children && to_sibling(unit, abbrev, &at))
+			continue;
 		abbrev_skip_all(&at, unit->abbrevs, abbrev);
-		inside += abbrev->has_children;
+		if (abbrev->has_children && !skip_children(unit, &at))
+			break;
 	}
 	walk->next_level = 0;
 	return false;
 }
 
-bool die_walk_next_of(struct die_walk *walk, unsigned groups, struct die *ret)
-{
-	return walk->next_level && pass_over(walk, groups) && die_walk_next(walk, ret);
-}
-
 void die_walk_skip(struct die_walk *walk)
 {
 	unsigned level = walk->level;
-	struct die inner;
 
 	if (walk->next_level <= level)
 		return;
@@ -477,20 +501,11 @@ void die_walk_skip(struct die_walk *walk)
 		return;
 	}
 	struct cursor at = unit_cursor(walk->unit, walk->at);
-	while (walk->next_level > level) {
-		uint64_t sibling;
-		if (!step(walk->unit->dwarf) || !read_entry(walk->unit, &at, &inner, &sibling)) {
-			walk->next_level = 0;
-			return;
-		}
-		if (!inner.abbrev)
-			walk->next_level--;
-		else if (sibling > (uint64_t)(at.at - (const uint8_t *)walk->unit->bytes.ptr) &&
-			 sibling < walk->unit->len && inner.abbrev->has_children)
-			at = unit_cursor(walk->unit, sibling);
-		else if (inner.abbrev->has_children)
-			walk->next_level++;
+	if (skip_children(walk->unit, &at)) {
+		walk->next_level = level;
 		walk->at = (uint64_t)(at.at - (const uint8_t *)walk->unit->bytes.ptr);
+	} else {
+		walk->next_level = 0;
 	}
 }
 

@@ -366,9 +366,12 @@ uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *re
 
 const char *elf_section_text(struct elf_section *section, uint64_t offset)
 {
-	struct span rest = elf_section_rest(section, offset, TEXT_BYTES);
+	const struct span *whole = &section->whole;
 	size_t searched = 0;
 
+	if (whole->len && !((const char *)whole->ptr)[whole->len - 1])
+		return offset < whole->len ? (const char *)whole->ptr + offset : NULL;
+	struct span rest = elf_section_rest(section, offset, TEXT_BYTES);
 	while (rest.len > searched) {
 		const size_t most = rest.len <= ELF_TEXT_MAX ? rest.len : ELF_TEXT_MAX + 1;
 		if (most > ELF_TEXT_MAX || memchr((const char *)rest.ptr + searched, '\0', most - searched))
