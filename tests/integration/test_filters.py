@@ -43,10 +43,13 @@ def test_own_calls_left_out(program, need_tracefs, spawn, tmp_path, options):
     (['-e', 'sched:sched_switch', '--exclude-perf', '--filter', 'x y'], ['sched:sched_switch', 'x y']),
 ])
 def test_refused_by_the_kernel(millrace, need_tracefs, tmp_path, arguments, words):
+    """In one line, before there is a file."""
     done = millrace('record', '-o', tmp_path / 'x.data', *arguments, '--', 'true', status=255)
-    first = done.err.splitlines()[0]
+    assert len(done.err.splitlines()) == 1
     for word in words:
-        assert word in first
+        assert word in done.err
+    assert 'common_pid' not in done.err
+    assert not (tmp_path / 'x.data').exists()
 
 
 @pytest.mark.parametrize('arguments, word', [

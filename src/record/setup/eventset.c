@@ -580,15 +580,33 @@ static int set_filter(const struct eventset *set, size_t index, const char *filt
 	return 0;
 }
 
+/*
+ * Asks the kernel about a filter that is set, extended, only when the recorder's threads run: by then the output is
+ * there. An event of our own is asked, as each fd takes one filter. What does not open is not asked.
+ */
+static int try_filter(const struct event *event, struct diag *reterr)
+{
+	struct perf_event_attr attr = {.type = event->attr.type,
+				       .size = PERF_ATTR_SIZE_VER0,
+				       .config = event->attr.config,
+				       .disabled = 1};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0UL);
+	int err = fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return err ? refused(event, event->filter, err, reterr) : 0;
+}
+
 int eventset_set_filters(const struct eventset *set, struct diag *reterr)
 {
 	int err = 0;
 
 	for (size_t e = 0; e < set->events->nr && !err; e++) {
 		const struct event *event = &set->events->events[e];
-		/* The kernel takes one filter for each fd, once. */
-		if (event->filter && !event->leaves_out_recorder)
-			err = set_filter(set, e, event->filter, reterr);
+		if (event->filter)
+			err = event->leaves_out_recorder ? try_filter(event, reterr)
+							 : set_filter(set, e, event->filter, reterr);
 	}
 	return err;
 }

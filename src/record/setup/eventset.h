@@ -75,8 +75,8 @@ int eventset_switch(struct eventset *set, int event, bool on);
 int eventset_find(const struct eventset *set, const char *name);
 
 /*
- * Sets the filters of --filter, except for events that leave out the recorder (next function). 0 or -errno; the diag
- * names event, filter and the fields that it may use.
+ * Sets the filters of --filter; those of events that leave out the recorder (next function) are only tried. 0 or
+ * -errno; the diag names event, filter and the fields that it may use.
  */
 int eventset_set_filters(const struct eventset *set, struct diag *reterr);
 
