@@ -156,6 +156,14 @@ def test_what_was_asked_for_is_refused_by_name(name, old_kernel):
     assert ': this kernel has no ' in done.err and options.split()[-1 if '-g' in options else 0] in done.err
 
 
+def test_what_no_group_has_to_do_with(millrace, need_tracefs, tmp_path):
+    """A clock that tracepoints cannot have, as it is not safe in an NMI."""
+    group = '{cpu-clock,syscalls:sys_enter_getppid}'
+    done = millrace('record', '-o', tmp_path / 'x.data', '-k', 'realtime', '-e', group, '--', 'true', status=255)
+    assert 'event syscalls:sys_enter_getppid: this kernel has no choice of the clock' in done.err, done.err
+    assert 'group' not in done.err
+
+
 @pytest.mark.parametrize('name', REFUSED_FIELDS)
 def test_what_to_use_is_said(name, old_kernel):
     offset, mask, options, word = REFUSED_FIELDS[name]

@@ -64,9 +64,9 @@ static const char *const words[NR_BITS] = {
 	[NEED_AUX_OUTPUT] = "output into an AUX area (5.4): leave out aux-output",
 	[NEED_NAMESPACES] = "records of namespaces (4.12): leave out --namespaces",
 	[NEED_BACKWARD] = "rings that overwrite (4.7): leave out overwrite",
-	[NEED_MAX_STACK] = "a depth of call chains for one event (4.8): leave out max-stack",
+	[NEED_MAX_STACK] = "depth of call chains for one event (4.8): leave out max-stack",
 	[NEED_SWITCHES] = "records of context switches (4.3): leave out --switch-events",
-	[NEED_CLOCKID] = "a choice of the clock (4.1), or not this one: leave out -k, or try -k monotonic",
+	[NEED_CLOCKID] = "choice of the clock (4.1), or not this one: leave out -k, or try -k monotonic",
 	[NEED_NO_KERNEL_CHAIN] = "call chains without the kernel (3.7): leave out --user-callchains",
 	[NEED_NO_USER_CHAIN] =
 		"call chains without user space (3.7): leave out --kernel-callchains, use --call-graph fp",
@@ -648,8 +648,12 @@ static int refuse(const struct event *event, int err, struct event_fallbacks *fa
 		  const struct event_open_args *args, struct diag *reterr)
 {
 	bool forbidden = err == -EACCES || err == -EPERM;
-	const char *word = err == -EINVAL || forbidden ? missing_need(event, fallbacks, args) : NULL;
+	struct event_open_args alone = {args->pid, args->cpu, -1};
 
+	/* Not its group is why: without what is missing it still differs from its leader. */
+	if (err == -EINVAL && args->group_fd >= 0 && !opens_alone(event, fallbacks, args))
+		args = &alone;
+	const char *word = err == -EINVAL || forbidden ? missing_need(event, fallbacks, args) : NULL;
 	if (word)
 		return diag_set(reterr, err, "event %s: %s %s", event->name,
 				forbidden ? "only CAP_PERFMON (root) gives" : "this kernel has no", word);
