@@ -76,8 +76,6 @@ static int check_layout(const struct join *join, const struct event_desc *event,
 	else if (attr->sample_id_all != first->sample_id_all || sample_id_offset(attr) != sample_id_offset(first) ||
 		 sample_id_distance(attr) != sample_id_distance(first))
 		what = "another layout of samples";
-	else if (attr->read_format != first->read_format)
-		what = "another format of counts";
 	else if ((attr->sample_type ^ first->sample_type) & PERF_SAMPLE_TIME)
 		what = "another clock";
 	if (!what)

@@ -150,6 +150,21 @@ def test_several_files(records, perf, millrace, tmp_path):
     assert script_times(theirs.out) == sorted(script_times(theirs.out))
 
 
+@pytest.mark.text_of_perf
+def test_group_that_is_read_in_samples(need_root, perf, millrace, tmp_path):
+    """Beside an event without values in its samples; as the parts of a directory, too."""
+    fields = '--ns', '-F', 'comm,tid,time,period,event'
+    for options in [], ['--threads']:
+        file, out = tmp_path / f'x{len(options)}', tmp_path / f'm{len(options)}'
+        millrace('record', *options, '-e', 'context-switches', '-c', '1', '-e', '{cpu-clock,page-faults}:S', '-o', file,
+                 '--', 'sh', '-c', 'i=0; while [ $i -lt 9999 ]; do i=$((i + 1)); done; sleep 0.01; echo')
+        millrace('merge', file, '-o', out)
+        samples = sorted(plain(millrace('script', *fields, '-i', file).out))
+        assert any('page-faults:' in line for line in samples) and any('context-switches:' in line for line in samples)
+        assert sorted(plain(millrace('script', *fields, '-i', out).out)) == samples
+        assert sorted(plain(perf('script', *fields, '-i', out).out)) == samples
+
+
 def one_line(done, *texts):
     assert done.out == '' and done.err.count('\n') == 1, done
     for text in texts:
