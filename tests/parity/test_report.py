@@ -663,6 +663,16 @@ def test_lost_is_reported(need_root, need_tracefs, perf, millrace, programs, tmp
     assert_same(millrace('report', '--stats', '-i', data).out, theirs(perf, '--stats', '-i', data))
 
 
+def test_stats_of_a_group_that_is_read_in_samples(need_root, perf, millrace, tmp_path):
+    """A sample of the leader is one of each member that counted."""
+    data = tmp_path / 'perf.data'
+    perf('record', '-e', 'context-switches', '-e', '{cpu-clock,page-faults,minor-faults}:S', '-o', data, '--', 'sh',
+         '-c', 'i=0; while [ $i -lt 9999 ]; do i=$((i + 1)); done; echo')
+    done = millrace('report', '--stats', '-i', data)
+    assert re.search('^minor-faults stats:\n *SAMPLE events: +[1-9]', done.out, re.M)
+    assert_same(done.out, theirs(perf, '--stats', '-i', data))
+
+
 def test_reader_goes_away(small, program):
     """As in `report | head`: quiet."""
     reader, writer = os.pipe()

@@ -21,6 +21,7 @@
 #include "cmd/text/dump.h"
 #include "cmd/text/header_text.h"
 #include "cmd/view/view.h"
+#include "read/group_split.h"
 #include "read/session.h"
 
 /* Of one event. */
@@ -32,6 +33,7 @@ struct stats {
 	uint64_t by_type[RECORD_USER_LAST + 1], total;
 	struct event_stats *events; /* heap; by index */
 	size_t nr_events;
+	struct group_split split;
 };
 
 /* NULL: out of memory. */
@@ -51,7 +53,33 @@ static struct event_stats *stats_event(struct stats *stats, const struct session
 	return &stats->events[at];
 }
 
-static int stats_take(struct stats *stats, const struct session *session, const struct session_record *record)
+static int count_sample(struct stats *stats, const struct session *session, const struct event_desc *of)
+{
+	struct event_stats *event = stats_event(stats, session, of);
+
+	if (!event)
+		return -ENOMEM;
+	event->samples++;
+	return 0;
+}
+
+/* A sample of a group counts for each member that counted, as report and script show it. */
+static int count_samples(struct stats *stats, struct session *session, const struct session_record *record)
+{
+	const struct session_record *part;
+	int split = group_split_begin(&stats->split, session, record);
+
+	if (split <= 0)
+		return split ? split : count_sample(stats, session, record->event);
+	while ((part = group_split_next(&stats->split))) {
+		int err = count_sample(stats, session, part->event);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int stats_take(struct stats *stats, struct session *session, const struct session_record *record)
 {
 	const struct perf_event_header *header = record->view.header;
 	bool lost = header->type == PERF_RECORD_LOST_SAMPLES;
@@ -61,13 +89,13 @@ static int stats_take(struct stats *stats, const struct session *session, const 
 		stats->by_type[header->type]++;
 	if (!record->event || (header->type != PERF_RECORD_SAMPLE && !lost))
 		return 0;
+	if (!lost)
+		return count_samples(stats, session, record);
 	struct event_stats *event = stats_event(stats, session, record->event);
 	if (!event)
 		return -ENOMEM;
-	if (lost && header->size >= sizeof(*header) + sizeof(uint64_t))
+	if (header->size >= sizeof(*header) + sizeof(uint64_t))
 		event->lost_samples += *(const uint64_t *)(header + 1);
-	else
-		event->samples += !lost;
 	return 0;
 }
 
@@ -132,6 +160,7 @@ static int stats_print(FILE *to, struct session *session, bool lost, struct diag
 	count_compressed(&stats, session, RECORD_COMPRESSED2);
 	print_all(to, &stats, session, lost);
 	free(stats.events);
+	group_split_fini(&stats.split);
 	return got;
 }
 
