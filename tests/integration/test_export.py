@@ -292,6 +292,17 @@ def test_firefox(data, millrace, profile):
     assert names['fork'] and names['exit'] and names['exec']
 
 
+def test_firefox_events_of_a_pipe(need_root, millrace, tmp_path):
+    """They are named once more, behind the first maps."""
+    pipe = tmp_path / 'pipe'
+    pipe.write_bytes(millrace('record', '-q', '-e', 'cpu-clock,page-faults', '-o', '-', '--', 'sh', '-c', ':',
+                              binary=True).out)
+    found = json.loads(millrace('export', '-i', pipe, '--format=firefox', '-o', '-').out)
+    names = {thread['name'].partition(' (')[2] for thread in found['threads']}
+    assert 'page-faults)' in names
+    assert names <= {'', 'cpu-clock)', 'page-faults)'}
+
+
 DEEP = 1200
 
 

@@ -104,9 +104,12 @@ static int read_events(struct feed *feed)
 		bool wanted = !feed->options->event || strcmp(events[i].name, feed->options->event) == 0;
 		if (is_software(&events[i], PERF_COUNT_SW_DUMMY) || !wanted)
 			continue;
+		char *name = strdup(events[i].name); /* a later record of a pipe may give the event another one */
+		if (!name)
+			return -ENOMEM;
 		feed->numbers[i] = ++feed->nr_events;
 		feed->events[feed->nr_events - 1] = (struct export_event){
-			.name = events[i].name,
+			.name = name,
 			.unit = event_unit(&events[i]),
 			.period = attr->freq ? 0 : attr->sample_period,
 			.frequency = attr->freq ? attr->sample_freq : 0,
@@ -478,6 +481,8 @@ static void feed_fini(struct feed *feed)
 	hash_table_fini(&feed->cgroups);
 	free(feed->stacks);
 	free(feed->frames);
+	for (size_t i = 0; i < feed->nr_events; i++)
+		free((char *)(uintptr_t)feed->events[i].name);
 	free(feed->events);
 	free(feed->numbers);
 	buf_fini(&feed->command);
