@@ -969,7 +969,8 @@ const struct option record_option_table[] = {
 	{.name = "timestamp-boundary",
 	 .set = option_set_flag,
 	 .offset = AT(timestamp_boundary),
-	 .help = "Store the times of the first and the last sample, which is always done"},
+	 .help = "Store the times of the first and the last sample, which is always done but with "
+		 "-B and --buildid-mmap"},
 	{.name = "tail-synthesize",
 	 .set = option_set_flag,
 	 .offset = AT(tail_synthesize),
