@@ -620,6 +620,20 @@ def test_cpus(need_root, perf, millrace, tmp_path):
         assert 'does not have the CPUs' in millrace(command, '-C', '0', '-i', data, status=255).err
 
 
+def test_cpus_of_some_events(need_root, need_tracefs, millrace, tmp_path):
+    """What -C leaves out for want of a CPU is said; the event of the tasks' lives is none of them."""
+    data = tmp_path / 'perf.data'
+    millrace('record', '-q', '-e', 'cpu-clock,syscalls:sys_enter_execve', '-o', data, '--', *PYTHON)
+    for command in ['report'], ['report', '--json'], ['script'], ['export', '--format=pprof', '-o', tmp_path / 'x']:
+        said = [line for line in millrace(*command, '-C', '0-99', '-i', data).err.splitlines() if 'CPUs' in line]
+        assert len(said) == 1 and said[0].startswith('millrace: cpu-clock: its samples do not have their CPUs'), said
+        assert 'CPUs' not in millrace(*command, '-i', data).err
+    data.write_bytes(millrace('record', '-q', '-e', 'cpu-clock', '-o', '-', '--', 'sh', '-c', ':', binary=True).out)
+    for command in 'report', 'script':
+        done = millrace(command, '-C', '0', '-i', data, status=255)
+        assert 'does not have the CPUs' in done.err and 'cpu-clock' not in done.out
+
+
 def test_wrong_words(small, millrace):
     for args, word in (
             (['-s', 'comm,what'], 'what'), (['-s', ''], 'none of'), (['-F', 'overhead,x'], 'x'),

@@ -219,7 +219,7 @@ static int read_file(const struct diff_command *command, const char *path, bool 
 		return err;
 	err = reading_run(reading, &samples, &command->input.machine, &diag);
 	if (!err && command->filter.cpus)
-		err = sample_filter_need_cpus(reading->session, &diag);
+		err = sample_filter_check_cpus(reading->session, &diag);
 	if (!err && !view) {
 		err = samples_count(&reading->samples);
 		diag_set(&diag, err, "out of memory");

@@ -132,7 +132,7 @@ static int open_exporter(struct feed *feed, uint64_t start_ns)
 	int err = read_events(feed);
 
 	if (!err && options->filter && options->filter->cpus)
-		err = sample_filter_need_cpus(feed->walk.session, &feed->why);
+		err = sample_filter_check_cpus(feed->walk.session, &feed->why);
 	if (err)
 		return err;
 	read_command(feed);

@@ -7,6 +7,7 @@
 
 #include "analyze/machine/machine.h"
 #include "base/diag.h"
+#include "base/log.h"
 #include "read/session.h"
 
 bool list_has_word(const char *list, const char *word)
@@ -54,6 +55,23 @@ int sample_filter_need_cpus(const struct session *session, struct diag *reterr)
 		   : diag_set(reterr, -EINVAL,
 			      "this recording does not have the CPUs of its samples: record it with -a, -C or "
 			      "--sample-cpu");
+}
+
+int sample_filter_check_cpus(const struct session *session, struct diag *reterr)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(session, &nr);
+	int err = sample_filter_need_cpus(session, reterr);
+
+	for (size_t i = 0; i < nr && !err; i++) {
+		const struct perf_event_attr *attr = &events[i].attr;
+		bool dummy = attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+		if (!(attr->sample_type & PERF_SAMPLE_CPU) && !dummy)
+			log_note("%s: its samples do not have their CPUs, and are left out: record it with -a, -C or "
+				 "--sample-cpu",
+				 events[i].name);
+	}
+	return err;
 }
 
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr)

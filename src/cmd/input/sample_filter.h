@@ -96,6 +96,9 @@ void sample_filter_fini(struct sample_filter *filter); /* zeroed is fine */
 /* To be called when the command uses the CPUs of samples. 0; -EINVAL: no event of the recording has them. */
 int sample_filter_need_cpus(const struct session *session, struct diag *reterr);
 
+/* The same; notes which events do not have them, whose samples the filter leaves out. */
+int sample_filter_check_cpus(const struct session *session, struct diag *reterr);
+
 static inline bool sample_filter_has_cpu(const struct sample_filter *filter, unsigned cpu)
 {
 	return !filter->cpus || cpuset_has(&filter->cpu_set, cpu);

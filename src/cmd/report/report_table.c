@@ -833,7 +833,7 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 	const struct event_desc *events = session_events(tables->session, &nr_events);
 
 	const struct samples_options *samples = &tables->options->samples;
-	if ((samples->filter.cpus || samples->socket.set) && sample_filter_need_cpus(tables->session, reterr))
+	if ((samples->filter.cpus || samples->socket.set) && sample_filter_check_cpus(tables->session, reterr))
 		return -EINVAL;
 	const struct graph_options *graph = &tables->options->graph;
 	if (graph->wanted && graph->mode != GRAPH_NONE && !has_any_chains(tables))

@@ -412,6 +412,14 @@ static int open_thread_pool(struct script *script)
 	return script_workers_new(&options, script->text, &script->workers);
 }
 
+/* When all events are known. */
+static int check_cpus(const struct script *script, struct diag *reterr)
+{
+	if (!script->options.filter.cpus || script->options.header.alone)
+		return 0;
+	return sample_filter_check_cpus(script->session, reterr);
+}
+
 /* All records, until one fails or the reader of the output has gone. */
 static int run_records(struct script *script, struct diag *reterr)
 {
@@ -424,8 +432,8 @@ static int run_records(struct script *script, struct diag *reterr)
 	if (script->header_done && script->options.header.alone)
 		return 0;
 	int err = script->text ? sample_text_check(script->text, reterr) : 0;
-	if (!err && script->options.filter.cpus && !session_info(script->session)->pipe)
-		err = sample_filter_need_cpus(script->session, reterr);
+	if (!err && !session_info(script->session)->pipe)
+		err = check_cpus(script, reterr);
 	if (err)
 		return err;
 	err = open_thread_pool(script);
@@ -449,9 +457,12 @@ static int run_records(struct script *script, struct diag *reterr)
 		got = input_records_next(&records, &record, reterr);
 		if (got <= 0)
 			break;
-		if (!script->header_done && !is_front(record->view.header->type))
+		if (!script->header_done && !is_front(record->view.header->type)) {
 			print_header(script);
-		err = take(script, record, reterr);
+			err = check_cpus(script, reterr);
+		}
+		if (!err)
+			err = take(script, record, reterr);
 		if (err)
 			return err;
 	}
