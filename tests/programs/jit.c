@@ -125,6 +125,9 @@ int main(int argc, char **argv)
 		perror("mmap");
 		return 1;
 	}
+	/* A program that had this number before may have left one. */
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	(void)!unlink(path);
 	memcpy(memory, code, sizeof(code));
 	__builtin___clear_cache(memory, (char *)memory + sizeof(code));
 	FILE *dump = argc > 3 ? open_dump(argv[2]) : NULL;
