@@ -215,20 +215,19 @@ void tasks_end(struct tasks *tasks, struct task *task)
 	tasks->past = task;
 }
 
-/* Ends the other threads of its process but `kept`. */
+/* Ends the other threads of its process but `kept`, which may be the task itself. */
 static void end_siblings(struct tasks *tasks, const struct task *task, const struct task *kept)
 {
-	for (struct task *at = task->process_next; at != task;) {
-		struct task *sibling = at;
-		at = at->process_next;
-		if (sibling != kept)
-			tasks_end(tasks, sibling);
+	for (struct task *at = task->process_next, *next; at != task; at = next) {
+		next = at->process_next;
+		if (at != kept)
+			tasks_end(tasks, at);
 	}
 }
 
 void tasks_exec(struct tasks *tasks, struct task *task)
 {
-	end_siblings(tasks, task, NULL);
+	end_siblings(tasks, task, task);
 	maps_clear(task->maps);
 	task->epoch++;
 }

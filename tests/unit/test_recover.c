@@ -40,9 +40,9 @@ static char path[64], other[64];
 
 static bool cuts_are_refused, events_are_hidden, tracefs_is_missing;
 static bool disk_is_full, disk_fails; /* full: for one write; behind the next one it fails, for all reads */
-static unsigned cut_at_look;  /* a file is cut before it is looked at so many times more; 0: it is not */
-static off_t cut_bytes;       /* so many go then */
-static off_t unreadable_from; /* 0: nothing is */
+static unsigned cut_at_look;          /* a file is cut before it is looked at so many times more; 0: it is not */
+static off_t cut_bytes;               /* so many go then */
+static off_t unreadable_from;         /* 0: nothing is */
 
 /* Instead of libc's. */
 DIR *opendir(const char *name)

@@ -586,10 +586,8 @@ static int set_filter(const struct eventset *set, size_t index, const char *filt
  */
 static int try_filter(const struct event *event, struct diag *reterr)
 {
-	struct perf_event_attr attr = {.type = event->attr.type,
-				       .size = PERF_ATTR_SIZE_VER0,
-				       .config = event->attr.config,
-				       .disabled = 1};
+	struct perf_event_attr attr = {
+		.type = event->attr.type, .size = PERF_ATTR_SIZE_VER0, .config = event->attr.config, .disabled = 1};
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0UL);
 	int err = fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) ? -errno : 0;
 
