@@ -585,6 +585,12 @@ def test_query_refuses(query, profile, millrace, text, said):
     assert said in millrace('query', '-i', profile('sqlite'), text, status=255).err
 
 
+def test_query_of_a_part_of_a_database(profile, millrace):
+    """Its samples are all there: none are left out, so that --time would give the numbers of all of them."""
+    result = millrace('query', '-i', profile('sqlite'), '--time=10%-20%', 'SELECT count(*) FROM samples', status=129)
+    assert '--time is for recordings' in result.err and result.err.count('\n') == 1 and not result.out
+
+
 def test_query_of_a_damaged_database(query, profile, millrace, tmp_path):
     whole = profile('sqlite').read_bytes()
     torn = whole[:20000] + bytes(len(whole) - 20000)

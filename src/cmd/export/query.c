@@ -219,7 +219,13 @@ static int query_run(int argc, char **argv)
 	input_enter_sandbox(&options.input, NULL, 0);
 	const char *text = argv[config.given.first];
 	const char *path = input_path(&options.input);
-	int err = is_database(path) ? query_database(path, text, &options) : query_recording(text, &options);
+	bool database = is_database(path);
+	if (database && options.input.time) {
+		log_error("%s: --time is for recordings, and this is a database: choose a part of it with WHERE time",
+			  path);
+		return COMMAND_USAGE;
+	}
+	int err = database ? query_database(path, text, &options) : query_recording(text, &options);
 	return err ? INPUT_EXIT_ERROR : 0;
 }
 
