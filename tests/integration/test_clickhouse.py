@@ -282,6 +282,21 @@ def test_service_in_a_url(millrace, store, tmp_path):
         assert store.rows == paths, done
 
 
+@pytest.mark.parametrize('word', ['{from}', '{until}'])
+def test_times_in_a_url_need_the_time_of_day(millrace, store, tmp_path, word):
+    """Nothing is sent: the store would file it under 1970."""
+    path = tmp_path / 'perf.data'
+    store.RequestHandlerClass = Posts
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4)
+    sample = perf_file.sample(2, 4096, 7 << 32 | 7, 100) + perf_file.FINISHED_ROUND
+    path.write_bytes(perf_file.build([attr], {}, records=sample))
+    to = store.url.replace('clickhouse', 'http') + f'/ingest?at={word}'
+    done = millrace('export', '-i', path, '--format=pprof', f'--to={to}', status=None)
+    if 'no format "pprof"' in done.err or 'cannot send to servers' in done.err:
+        pytest.skip('this build cannot send profiles to servers')
+    assert done.status == 255 and 'record with --clockid mono' in done.err and not store.rows
+
+
 class Answers(Store):
     """The four answers that flame and report ask for, the last one in pieces; `end` is its end."""
     def do_POST(self):

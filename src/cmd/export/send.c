@@ -70,6 +70,11 @@ static void put_url(struct buf *out, const struct send_options *options, const c
 		buf_put_text(out, otlp_path);
 }
 
+static bool has_times(const char *url)
+{
+	return strstr(url, "{from}") || strstr(url, "{until}");
+}
+
 static int post_file(int fd, const struct send_options *options, const char *service, const struct feed_counts *counts,
 		     struct diag *reterr)
 {
@@ -113,6 +118,12 @@ static int post_recording(const struct feed_options *feed, const struct send_opt
 	export_free(exporter);
 	if ((err && err != -EBADMSG) || !ret_counts->nr_samples)
 		return err;
+	if (!ret_counts->until_ns && has_times(options->store.url)) {
+		log_error("%s: {from} and {until} are times of day, and the recording does not say at which it was "
+			  "made: record with --clockid mono (-k)",
+			  options->store.url);
+		return -EINVAL;
+	}
 	const char *service = options->store.service ? options->store.service
 			      : hostname.len         ? buf_text(&hostname)
 						     : "millrace";
