@@ -744,6 +744,19 @@ def test_wrong_words(millrace, words, said):
     assert said in millrace('agent', *words, status=129).err
 
 
+@pytest.mark.parametrize('words, said', [
+    (['--event=no-such-event'], "unknown event 'no-such-event'"),
+    (['--call-graph=stacks'], '"stacks" is none of fp, unwind'),
+    (['--on-trigger=event:no-such-event'], "unknown event 'no-such-event'"),
+    (['--on-trigger=load:1000', '--flight=ever'], '"ever" is neither a time'),
+    (['--', '--no-such-option'], 'unknown option --no-such-option'),
+])
+def test_wrong_words_of_record_end_it_at_the_start(need_root, millrace, tmp_path, words, said):
+    """Its recorder would never run, however often it is started again."""
+    result = millrace('agent', f'--files={tmp_path}/out', f'--state={tmp_path}/state', *words, status=129)
+    assert said in result.err and result.err.count('\n') == 1
+
+
 @pytest.mark.parametrize('url', ['clickhouse://user@store', 'clickhouse://', 'clickhouse://store/a b', 'other://store'])
 def test_a_wrong_url_ends_it_at_the_start(millrace, server, tmp_path, url):  # pylint: disable=unused-argument
     result = millrace('agent', f'--to={url}', f'--state={tmp_path}/state', status=129)

@@ -87,7 +87,8 @@ struct agent {
 	struct agent_status status;
 	bool changed; /* the status */
 	bool stopping;
-	uint64_t stop_at_ns; /* when deliveries are given up */
+	bool has_wrong_words; /* of record: no recorder will ever run */
+	uint64_t stop_at_ns;  /* when deliveries are given up */
 };
 
 static uint64_t now_ns(void)
@@ -221,6 +222,8 @@ static void start_recorder(struct agent *agent, struct recorder *recorder)
 		write_request(agent);
 }
 
+static void begin_stop(struct agent *agent);
+
 static void reap_recorder(struct agent *agent, struct recorder *recorder)
 {
 	char message[CHILD_MESSAGE_BYTES];
@@ -233,6 +236,13 @@ static void reap_recorder(struct agent *agent, struct recorder *recorder)
 		recover_left(agent);
 	if (agent->stopping)
 		return;
+	/* Not later: a module whose tracepoint is recorded may be away while a recorder is started again. */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == COMMAND_USAGE && !agent->status.nr_restarts) {
+		log_error("%s", message);
+		agent->has_wrong_words = true;
+		begin_stop(agent);
+		return;
+	}
 	if (now_ns() - recorder->child.started_ns > HEALTHY_S * NS_PER_S)
 		recorder->retry = (struct retry){0};
 	retry_later(&recorder->retry);
@@ -784,6 +794,10 @@ int agent_run(const struct agent_options *options)
 	while (!is_over(&agent)) {
 		wait_for_events(&agent);
 		step(&agent);
+	}
+	if (agent.has_wrong_words) {
+		agent_close(&agent);
+		return COMMAND_USAGE;
 	}
 	log_note("recorded %" PRIu64 " samples, lost %" PRIu64 "; delivered %" PRIu64 ", dropped %" PRIu64
 		 ", refused %" PRIu64 "; %" PRIu64 " wait in %s",
