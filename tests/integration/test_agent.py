@@ -135,6 +135,22 @@ def test_files_are_kept_within_a_size(agent, tmp_path):
     assert found['delivered']['pieces'] >= 3 and not [path for path in out.iterdir() if path.stat().st_size > 1]
 
 
+def test_files_of_others_are_kept(agent, tmp_path):
+    """What is removed are pieces, and what a delivery that was killed left."""
+    out = tmp_path / 'out'
+    out.mkdir()
+    names = ['millrace-20260101T000000.000Z.data', '.millrace-0123456789abcdef', 'millrace-notes.txt',
+             'millrace-20260101-other.txt', '.millrace-notes']
+    for name in names:
+        (out / name).write_text('x')
+        os.utime(out / name, (time.time() - 100000,) * 2)
+    (out / '.millrace-fedcba9876543210').write_text('x')  # of one that lives
+    agent(f'--files={out}', '--keep-for=1d').until(lambda found: found['delivered']['pieces'], 'a piece')
+    agent.stop()
+    assert {name for name in names if (out / name).exists()} == set(names[2:])
+    assert (out / '.millrace-fedcba9876543210').exists()
+
+
 def test_a_full_disk_of_files_gets_room(agent, tmpfs):
     """What --keep-for lets go is removed also where no file can be written."""
     out = tmpfs('1m')

@@ -90,10 +90,11 @@ struct recovery recovery_run(const char *directory, const char *refused, bool wh
 /* ---- keep.c */
 
 /*
- * Removes files of the directory whose names begin with `prefix`: the oldest, in the order of their names, until all
- * together have at most `bytes` (0: no limit), and those older than `ns` (0: no limit). Returns how many were removed.
+ * Removes files of the directory whose names begin as `names`, where 0 is any digit and x any hexadecimal one: the
+ * oldest, in the order of their names, until all together have at most `bytes` (0: no limit), and those older than `ns`
+ * (0: no limit). Returns how many were removed.
  */
-size_t keep_files(const char *directory, const char *prefix, uint64_t bytes, uint64_t ns);
+size_t keep_files(const char *directory, const char *names, uint64_t bytes, uint64_t ns);
 
 /* ---- status.c: what the agent did, for people and programs. */
 

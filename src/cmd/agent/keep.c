@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,22 +10,27 @@
 #include "base/clock.h"
 #include "cmd/agent/agent.h"
 
-static const char *wanted_prefix; /* scandir(3) has no context; one thread */
+static const char *wanted; /* scandir(3) has no context; one thread */
 
-static int has_prefix(const struct dirent *entry)
+static int is_wanted(const struct dirent *entry)
 {
-	return strncmp(entry->d_name, wanted_prefix, strlen(wanted_prefix)) == 0;
+	const char *name = entry->d_name, *at = wanted;
+
+	for (; *at; at++, name++)
+		if (*at == '0' ? !isdigit((uint8_t)*name) : *at == 'x' ? !isxdigit((uint8_t)*name) : *name != *at)
+			return 0;
+	return 1;
 }
 
-size_t keep_files(const char *directory, const char *prefix, uint64_t bytes, uint64_t ns)
+size_t keep_files(const char *directory, const char *names, uint64_t bytes, uint64_t ns)
 {
 	struct dirent **entries = NULL;
 	uint64_t now = clock_ns(CLOCK_REALTIME), all = 0;
 	size_t nr_removed = 0;
 
-	wanted_prefix = prefix;
+	wanted = names;
 	int dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int nr = dir < 0 ? 0 : scandirat(dir, ".", &entries, has_prefix, alphasort);
+	int nr = dir < 0 ? 0 : scandirat(dir, ".", &entries, is_wanted, alphasort);
 	for (int pass = 0; pass < 2; pass++) {
 		for (int i = 0; i < nr; i++) {
 			struct stat st;

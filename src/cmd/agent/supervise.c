@@ -38,10 +38,11 @@
 enum {
 	FIRST_PAUSE_S = 1, /* before a child that failed is started again; it doubles */
 	LONGEST_PAUSE_S = 60,
-	HEALTHY_S = 30,    /* a recorder that ran so long has not failed at once */
-	DELIVERY_S = 300,  /* for one piece */
-	MOST_REFUSALS = 3, /* of the content of a piece */
-	CHECK_S = 1,       /* load and pressure */
+	HEALTHY_S = 30,      /* a recorder that ran so long has not failed at once */
+	DELIVERY_S = 300,    /* for one piece */
+	UNFINISHED_S = 3600, /* the age of a file whose delivery was killed; no living one takes so long */
+	MOST_REFUSALS = 3,   /* of the content of a piece */
+	CHECK_S = 1,         /* load and pressure */
 	RECORDER_STOP_S = 10,
 	MOST_WORDS = 64,
 };
@@ -447,8 +448,11 @@ static void reap_delivery(struct agent *agent)
 		log_note("a piece is damaged; the samples that can be read are delivered (%" PRIu64 "): %s",
 			 result->counts.nr_samples, message);
 	/* Also where it failed: there may be no room. */
-	if (agent->options->files)
-		keep_files(agent->options->files, "millrace-", agent->options->keep_bytes, agent->options->keep_ns);
+	if (agent->options->files) {
+		keep_files(agent->options->files, "millrace-00000000T000000.000Z.", agent->options->keep_bytes,
+			   agent->options->keep_ns);
+		keep_files(agent->options->files, ".millrace-xxxxxxxxxxxxxxxx", 0, UNFINISHED_S * NS_PER_S);
+	}
 	if (is_damaged || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		delivered(agent);
 	else if (result->err == -EBADMSG ||
