@@ -150,6 +150,19 @@ def test_reports_take_it_too(record, millrace, tmp_path):
         assert f'{config}:3: ' in millrace(command, env={'MILLRACE_CONFIG': str(config)}, status=USAGE).err
 
 
+@pytest.mark.parametrize('command, key, text, said', [
+    ('report', 'cpu', '0-', 'is no list of CPUs'),
+    ('script', 'pid', '1,,2', 'is no list of process numbers'),
+    ('diff', 'tid', 'x', 'is no list of thread numbers'),
+    ('export', 'cpu', 'x', 'is no list of CPUs'),
+])
+def test_errors_name_the_line_of_a_wrong_list(millrace, tmp_path, command, key, text, said):
+    config = tmp_path / 'config'
+    config.write_text(f'[{command}]\n{key} = {text}\n')
+    done = millrace(command, env={'MILLRACE_CONFIG': str(config)}, cwd=tmp_path, status=USAGE)
+    assert done.err == f'millrace: {config}:2: {command}.{key}: "{text}" {said}\n'
+
+
 def test_help_needs_no_configuration(record):
     assert record('[record\n', '--help').out.startswith('Usage:')
 

@@ -8,6 +8,7 @@
 #include "analyze/machine/machine.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "cmd/cli/option.h"
 #include "read/session.h"
 
 bool list_has_word(const char *list, const char *word)
@@ -36,10 +37,26 @@ static bool list_has_number(const char *list, unsigned number)
 	return false;
 }
 
-static int check_numbers(const char *list, const char *what, struct diag *reterr)
+int sample_filter_set_numbers(const struct option *option, const char *arg, bool negated, void *text,
+			      struct diag *reterr)
 {
-	if (list && (!*list || strspn(list, "0123456789,") != strlen(list) || *list == ',' || strstr(list, ",,")))
-		return diag_set(reterr, -EINVAL, "\"%s\" is no list of %s", list, what);
+	if (!negated && (!*arg || strspn(arg, "0123456789,") != strlen(arg) || *arg == ',' || strstr(arg, ",,")))
+		return diag_set(reterr, -EINVAL, "\"%s\" is no list of %s numbers", arg,
+				strcmp(option->name, "pid") == 0 ? "process" : "thread");
+	*(const char **)text = negated ? NULL : arg;
+	return 0;
+}
+
+int sample_filter_set_cpus(const struct option *option, const char *arg, bool negated, void *text, struct diag *reterr)
+{
+	struct cpuset set = {0};
+	int err = negated ? 0 : cpuset_parse(&set, arg);
+
+	(void)option;
+	cpuset_fini(&set);
+	if (err)
+		return diag_set(reterr, err, "\"%s\" is no list of CPUs", arg);
+	*(const char **)text = negated ? NULL : arg;
 	return 0;
 }
 
@@ -76,13 +93,9 @@ int sample_filter_check_cpus(const struct session *session, struct diag *reterr)
 
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr)
 {
-	int err = check_numbers(filter->pids, "process numbers", reterr);
+	int err = filter->cpus ? cpuset_parse(&filter->cpu_set, filter->cpus) : 0;
 
-	if (!err)
-		err = check_numbers(filter->tids, "thread numbers", reterr);
-	if (!err && filter->cpus && cpuset_parse(&filter->cpu_set, filter->cpus))
-		err = diag_set(reterr, -EINVAL, "\"%s\" is no list of CPUs", filter->cpus);
-	return err;
+	return err ? diag_set(reterr, err, "%s: %s", filter->cpus, strerror(-err)) : 0;
 }
 
 int sample_filter_set_percentage(const struct option *option, const char *arg, bool negated, void *value,

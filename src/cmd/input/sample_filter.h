@@ -40,12 +40,12 @@ struct sample_filter {
 		{.name = "pid",                                                                                        \
 		 .arg = "PID,...",                                                                                     \
 		 .help = "Show only samples of these processes",                                                       \
-		 .set = option_set_string,                                                                             \
+		 .set = sample_filter_set_numbers,                                                                     \
 		 .offset = offsetof(type, field.pids)},                                                                \
 		{.name = "tid",                                                                                        \
 		 .arg = "TID,...",                                                                                     \
 		 .help = "Show only samples of these threads",                                                         \
-		 .set = option_set_string,                                                                             \
+		 .set = sample_filter_set_numbers,                                                                     \
 		 .offset = offsetof(type, field.tids)},                                                                \
 		{.letter = 'S',                                                                                        \
 		 .name = "symbols",                                                                                    \
@@ -56,7 +56,7 @@ struct sample_filter {
 	{                                                                                                              \
 		.letter = cpu_letter, .name = "cpu", .arg = "CPU,...",                                                 \
 		.help = "Take only the samples of these CPUs, such as 0-3,7; the others are not counted either",       \
-		.set = option_set_string, .offset = offsetof(type, field.cpus)                                         \
+		.set = sample_filter_set_cpus, .offset = offsetof(type, field.cpus)                                    \
 	}
 
 /* The row of --dsos, whose letter differs between commands; 0: none. */
@@ -68,6 +68,10 @@ struct sample_filter {
 	}
 
 struct option;
+
+/* Lists of --pid and --tid, and of --cpu: const char *. */
+int sample_filter_set_numbers(const struct option *, const char *arg, bool negated, void *text, struct diag *);
+int sample_filter_set_cpus(const struct option *, const char *arg, bool negated, void *text, struct diag *);
 
 /* --percentage: relative (true) or absolute. */
 int sample_filter_set_percentage(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
@@ -89,7 +93,7 @@ int sample_filter_set_percentage(const struct option *, const char *arg, bool ne
 		.set = option_set_flag, .offset = offsetof(type, field.shows_switches)                                 \
 	}
 
-/* Checks the options that were given. 0, or -errno and why. The caller calls sample_filter_fini(). */
+/* When all options are set. 0, or -errno and why. The caller calls sample_filter_fini(). */
 int sample_filter_complete(struct sample_filter *filter, struct diag *reterr);
 void sample_filter_fini(struct sample_filter *filter); /* zeroed is fine */
 
