@@ -27,6 +27,7 @@ const char *perf_map_missing_text(uint32_t missing)
 	case PERF_MAP_NO_REGULAR_FILE: return "it is no regular file";
 	case PERF_MAP_REUSED_PID: return "two processes had its number";
 	case PERF_MAP_TOO_LARGE: return "it is too large";
+	case PERF_MAP_OLDER: return "it is older than the process";
 	default: return "it could not be read";
 	}
 }

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Code compiled at run time: whose /tmp/perf-PID.map is believed, and how long its names last."""
+import contextlib
 import os
 import pathlib
 import re
 import shutil
+import signal
 import struct
 
 import pytest
@@ -156,6 +158,45 @@ def test_map_is_read_when_its_process_ends(millrace, programs, tmp_path, need_ro
     done = record_all(millrace, tmp_path, f'''{programs}/jit 0.3 /tmp >said; read pid address <said; sleep 2
                                               echo "$address 10 of_another_process" >/tmp/perf-$pid.map''')
     assert 'jit_hot' in done.names and 'of_another_process' not in done.names
+
+
+@pytest.mark.parametrize('age,is_kept', [('1 hour', False), ('2 sec', True)])
+def test_map_that_is_older_than_its_process(millrace, programs, tmp_path, need_root, age, is_kept):
+    """A former process with the number left it; a little older it may be, for clocks are set."""
+    done, name, said = record_left(millrace, programs, tmp_path, 0.3, 'wait', age)
+    assert ('of_former' in done.names) == is_kept and done.names
+    assert (f'the {name} of a process is not kept, and its code has no names: it is older than the process' not in
+            done.err) == is_kept, done.err
+    assert (f'without a map of it, as /tmp/{name} was older than the process: make its runtime write' not in
+            said) == is_kept, said
+
+
+def test_map_that_seems_older_than_the_process_that_has_it_open(millrace, programs, tmp_path, need_root):
+    """The clock was set, or the machine stood still."""
+    ran_100_ms = 'until [ $(cut -d" " -f14 /proc/$!/stat) -gt 10 ]; do sleep 0.01; done'
+    done, name, said = record_left(millrace, programs, tmp_path, 60, ran_100_ms, '1 hour', '9<left')
+    assert 'of_former' in done.names and name not in done.err + said
+
+
+def record_left(millrace, programs, tmp_path, seconds, until, age, redirect=''):
+    """Of a program whose map is of this age: as record_all(), its map's name, and what a report says. The recording
+    ends after the commands `until`."""
+    own = f'jit{os.getpid()}'
+    shutil.copy(programs / 'jit', tmp_path / own)
+    (tmp_path / 'left').write_text('1000 7ffffffff000 of_former\n')
+    try:
+        done = record_all(millrace, tmp_path, f'''
+            ./{own} {seconds} {redirect} >said 2>&1 &
+            until grep -q . said; do sleep 0.01; done
+            mv left /tmp/perf-$!.map
+            touch -d '{age} ago' /tmp/perf-$!.map
+            {until}''', own)
+    finally:
+        pid = int((tmp_path / 'said').read_text().split()[0])
+        pathlib.Path(f'/tmp/perf-{pid}.map').unlink(missing_ok=True)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return done, f'perf-{pid}.map', millrace('report', '-i', tmp_path / 'data', '--comms', own).err
 
 
 def test_map_that_is_missing_is_not_looked_for_again(millrace, programs, tmp_path, need_root):

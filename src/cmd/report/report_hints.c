@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "cmd/report/report.h"
 #include "config.h"
+#include "perfdata/perf_maps.h"
 #include "tasks/maps.h"
 
 #ifdef HAVE_DEBUGINFOD
@@ -134,6 +135,12 @@ static const char *runtime_advice(const struct task *task)
 					  : "make its runtime write /tmp/perf-PID.map or a jitdump";
 }
 
+/* And a former process with the number left one. */
+static bool is_map_of_former(const struct dso *dso)
+{
+	return dso->doubt.why == DSO_MAP_NOT_KEPT && dso->doubt.missing == PERF_MAP_OLDER;
+}
+
 static void put_jit(const struct machine *machine, const struct unnamed *unnamed, struct buf *out)
 {
 	const struct task *main_task = machine_known_task(machine, unnamed->task->pid, unnamed->task->pid);
@@ -150,6 +157,9 @@ static void put_jit(const struct machine *machine, const struct unnamed *unnamed
 			   ", on another machine, without a map of it: copy %s from there to DIR%s and use "
 			   "--symfs=DIR, or %s",
 			   dso->name, dso->name, runtime_advice(task));
+	else if (is_map_of_former(dso))
+		buf_printf(out, ", without a map of it, as %s was older than the process: %s", dso->name,
+			   runtime_advice(task));
 	else
 		buf_printf(out, ", without a map of it: %s", runtime_advice(task));
 }
@@ -246,7 +256,7 @@ static void put_remedy(const struct machine *machine, const struct unnamed *unna
 	}
 	switch (dso->kind) {
 	case DSO_PERFMAP:
-		if (dso->doubt.why)
+		if (dso->doubt.why && !is_map_of_former(dso))
 			put_file(dso, out);
 		else
 			put_jit(machine, unnamed, out);

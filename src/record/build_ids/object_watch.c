@@ -49,6 +49,8 @@ enum {
 	MAX_PROCESSES = 1024,     /* with code compiled at run time */
 	MAPS_MAX_BYTES = 1 << 30, /* of those that have ended */
 	STATUS_MAX_BYTES = 1 << 16,
+	FDS_LOOKED_AT = 4096,    /* of a process */
+	CLOCKS_DIFFER_S = 5,     /* the clock was set a little since, or is that of another machine's file system */
 	LEAST_REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
 	MOST_REST_NS = 25000000, /* a ring has room for 200 mappings */
 	HUNG_UP_MS = 100,
@@ -90,10 +92,11 @@ struct pending_objects {
 struct watched_process {
 	pid_t pid, inner_pid; /* inner: as it sees itself */
 	uid_t uid;
-	int tmp_fd;  /* its /tmp (O_PATH); -1: not reached */
-	int pidfd;   /* -1: it has ended, or cannot be watched */
-	bool ended;  /* its map was read then: */
-	bool reused; /* another process has the number */
+	uint64_t start_ns; /* of CLOCK_BOOTTIME; 0: not known */
+	int tmp_fd;        /* its /tmp (O_PATH); -1: not reached */
+	int pidfd;         /* -1: it has ended, or cannot be watched */
+	bool ended;        /* its map was read then: */
+	bool reused;       /* another process has the number */
 	bool polled;
 	int map_err;    /* 0 or -errno */
 	struct buf map; /* the text */
@@ -293,6 +296,24 @@ static void close_process(struct watched_process *process)
 	buf_fini(&process->map);
 }
 
+/* When it was forked, of CLOCK_BOOTTIME, in ns; 0: not known. Source: proc(5) "/proc/pid/stat", field 22. */
+static uint64_t start_of(pid_t pid)
+{
+	AUTO_BUF struct buf stat = {0};
+	char path[32];
+	unsigned long long ticks;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (fd_slurp(path, STATUS_MAX_BYTES, &stat))
+		return 0;
+	const char *behind_name = strrchr(buf_text(&stat), ')');
+	if (!behind_name ||
+	    sscanf(behind_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   &ticks) != 1)
+		return 0;
+	return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 /* With PROCESS_FDS file descriptors at most. false: it has ended. */
 static bool open_process(pid_t pid, struct watched_process *ret)
 {
@@ -307,6 +328,7 @@ static bool open_process(pid_t pid, struct watched_process *ret)
 	if (uid < 0)
 		return false;
 	*ret = (struct watched_process){.pid = pid, .inner_pid = inner > 0 ? (pid_t)inner : pid, .uid = (uid_t)uid};
+	ret->start_ns = start_of(pid);
 	ret->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* closed by exec: pidfd_open(2) */
 	snprintf(path, sizeof(path), "/proc/%d/root/tmp", (int)pid);
 	ret->tmp_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -620,6 +642,35 @@ static bool may_be_map_of(const struct stat *status, const struct watched_proces
 	return status->st_uid == process->uid || (trusted && (status->st_mode & S_IROTH));
 }
 
+/* Among the first of its files; false also when it has ended, or is not ours to look at. */
+static bool has_open(pid_t pid, const struct stat *file)
+{
+	struct stat its;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	AUTO_FD int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; dir >= 0 && i < FDS_LOOKED_AT; i++) {
+		snprintf(path, sizeof(path), "%d", i);
+		if (fstatat(dir, path, &its, 0) == 0 && its.st_dev == file->st_dev && its.st_ino == file->st_ino)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A former process with the number left it, and its names are wrong. The clock may have been set since the process
+ * wrote it, or the machine have stood still: not while the process has it open.
+ */
+static bool is_of_former(const struct stat *status, const struct watched_process *process)
+{
+	const int64_t second = 1000000000, written_ns = status->st_mtim.tv_sec * second + status->st_mtim.tv_nsec;
+	int64_t lived_ns = (int64_t)(clock_ns(CLOCK_BOOTTIME) - process->start_ns);
+	int64_t start_ns = (int64_t)clock_ns(CLOCK_REALTIME) - lived_ns;
+
+	return process->start_ns && written_ns < start_ns - CLOCKS_DIFFER_S * second && !has_open(process->pid, status);
+}
+
 static int open_perf_map(const struct watched_process *process)
 {
 	struct stat status;
@@ -633,7 +684,9 @@ static int open_perf_map(const struct watched_process *process)
 		return fd;
 	if (fstat(fd, &status))
 		return -errno;
-	return may_be_map_of(&status, process) ? take_fd(&fd) : -EPERM;
+	if (!may_be_map_of(&status, process))
+		return -EPERM;
+	return is_of_former(&status, process) ? -ESRCH : take_fd(&fd);
 }
 
 /* Its number, and the name of its map, may be another's from now on. */
