@@ -6,7 +6,7 @@
  * end. buf_fini() leaves an empty, usable buf behind.
  *
  * array_room() does the same for an array of any element type whose pointer, length and capacity are fields of its
- * owner.
+ * owner. partition_point() searches a sorted one.
  */
 #pragma once
 
@@ -86,3 +86,20 @@ static inline struct span buf_span(const struct buf *buf)
  * as above.
  */
 void *array_grown(void *array, size_t *room, size_t most, size_t element_bytes);
+
+/*
+ * The partition point of an array of `nr` elements: how many of the first ones a condition holds for, when it holds for
+ * none of the others. `at` is the name that the index has in the condition. A binary search.
+ */
+#define partition_point(nr, at, condition)                                                                             \
+	({                                                                                                             \
+		size_t low_ = 0, high_ = (nr);                                                                         \
+		while (low_ < high_) {                                                                                 \
+			const size_t at = low_ + (high_ - low_) / 2;                                                   \
+			if (condition)                                                                                 \
+				low_ = at + 1;                                                                         \
+			else                                                                                           \
+				high_ = at;                                                                            \
+		}                                                                                                      \
+		low_;                                                                                                  \
+	})

@@ -694,18 +694,10 @@ static struct ledger_entry *full_readings(const struct loss_times *times, const 
 static bool is_reported(const struct loss_times *times, size_t nr, const struct ledger_entry *reading)
 {
 	struct ledger_entry key = {.cpu = reading->cpu, .tid = reading->tid, .from_ns = reading->to_ns};
-	size_t low = 0, high = nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (by_place(&times->gaps[middle], &key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low-- > 0 && times->gaps[low].cpu == key.cpu && times->gaps[low].tid == key.tid;)
-		if (ledger_cause_is_full(times->gaps[low].cause))
-			return times->gaps[low].to_ns > reading->from_ns;
+	size_t behind = partition_point(nr, i, by_place(&times->gaps[i], &key) < 0);
+	for (; behind-- > 0 && times->gaps[behind].cpu == key.cpu && times->gaps[behind].tid == key.tid;)
+		if (ledger_cause_is_full(times->gaps[behind].cause))
+			return times->gaps[behind].to_ns > reading->from_ns;
 	return false;
 }
 

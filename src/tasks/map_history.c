@@ -184,31 +184,14 @@ static void process_sort(struct history_process *process)
 /* How many maps start at or below the address: those that may lie under it stand before. */
 static size_t maps_from(const struct history_process *process, uint64_t addr)
 {
-	size_t low = 0, high = process->nr_maps;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (process->maps[middle].start <= addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return partition_point(process->nr_maps, i, process->maps[i].start <= addr);
 }
 
 /* The latest reset not after the time. NULL: none. */
 static const struct history_reset *reset_before(const struct history_process *process, uint64_t time_ns)
 {
-	size_t low = 0, high = process->nr_resets;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (process->resets[middle].time_ns <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &process->resets[low - 1] : NULL;
+	const size_t behind = partition_point(process->nr_resets, i, process->resets[i].time_ns <= time_ns);
+	return behind ? &process->resets[behind - 1] : NULL;
 }
 
 enum mark_which { MARK_LATER, MARK_AT };

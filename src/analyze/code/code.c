@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analyze/symbols/dso.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "sysinfo/elf_file.h"
@@ -24,16 +25,8 @@ void code_fini(struct code *code)
 
 size_t code_find(const struct code *code, uint64_t address)
 {
-	size_t low = 0, high = code->nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (code->all[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? low - 1 : code->nr;
+	const size_t behind = partition_point(code->nr, i, code->all[i].address <= address);
+	return behind ? behind - 1 : code->nr;
 }
 
 /* The segment of a file that has that offset, or, of memory, that address. false: none. */

@@ -317,16 +317,8 @@ static int other_compare(const void *a, const void *b)
 
 static const struct abbrev *find_other(const struct abbrevs *abbrevs, uint64_t code)
 {
-	size_t low = 0, high = abbrevs->nr_others;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (abbrevs->others[middle]->code < code)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < abbrevs->nr_others && abbrevs->others[low]->code == code ? abbrevs->others[low] : NULL;
+	const size_t first = partition_point(abbrevs->nr_others, i, abbrevs->others[i]->code < code);
+	return first < abbrevs->nr_others && abbrevs->others[first]->code == code ? abbrevs->others[first] : NULL;
 }
 
 static const struct abbrev *find_numbered(struct abbrevs *abbrevs, struct pool *pool, uint64_t code)

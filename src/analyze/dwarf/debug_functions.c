@@ -128,16 +128,8 @@ static void parent_read(struct name_unit *unit, struct parent *parent)
 /* The one in which `at` is; NULL: none. */
 static struct parent *parent_child(struct parent *parent, uint64_t at)
 {
-	uint32_t low = 0, high = parent->nr;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (parent->children[middle].start < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	struct parent *child = low ? &parent->children[low - 1] : NULL;
+	const size_t behind = partition_point(parent->nr, i, parent->children[i].start < at);
+	struct parent *child = behind ? &parent->children[behind - 1] : NULL;
 	return child && at < child->end ? child : NULL;
 }
 
@@ -457,16 +449,8 @@ static struct unit *unit_of(struct debug_functions *functions, struct dwarf_unit
 static struct function *unit_search(struct unit *unit, uint64_t address)
 {
 	const struct range *ranges = unit->ranges.at;
-	size_t low = 0, high = unit->ranges.nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (ranges[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i > 0 && low - i < MAX_OVERLAPPING; i--)
+	const size_t behind = partition_point(unit->ranges.nr, i, ranges[i].low <= address);
+	for (size_t i = behind; i > 0 && behind - i < MAX_OVERLAPPING; i--)
 		if (address < ranges[i - 1].high)
 			return &unit->functions[ranges[i - 1].of];
 	return NULL;

@@ -312,16 +312,8 @@ static void read_units(struct dwarf *dwarf, uint64_t until)
 static struct dwarf_unit *unit_around(struct dwarf *dwarf, uint64_t offset)
 {
 	read_units(dwarf, offset);
-	size_t low = 0, high = dwarf->nr_units;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (dwarf->units[middle]->offset <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	struct dwarf_unit *unit = low ? dwarf->units[low - 1] : NULL;
+	const size_t behind = partition_point(dwarf->nr_units, i, dwarf->units[i]->offset <= offset);
+	struct dwarf_unit *unit = behind ? dwarf->units[behind - 1] : NULL;
 	return unit && offset - unit->offset < unit->len ? unit : NULL;
 }
 
@@ -995,16 +987,8 @@ static void add_units(struct dwarf *dwarf)
 /* NULL: none. */
 static struct dwarf_unit *search_ranges(struct dwarf *dwarf, uint64_t address)
 {
-	size_t low = 0, high = dwarf->nr_ranges;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (dwarf->ranges[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i > 0 && low - i < MAX_OVERLAPPING; i--)
+	const size_t behind = partition_point(dwarf->nr_ranges, i, dwarf->ranges[i].low <= address);
+	for (size_t i = behind; i > 0 && behind - i < MAX_OVERLAPPING; i--)
 		if (address < dwarf->ranges[i - 1].high)
 			return unit_around(dwarf, dwarf->ranges[i - 1].unit_offset);
 	return NULL;

@@ -759,16 +759,8 @@ void line_table_free(struct line_table *table)
 
 static bool find_row(const struct line_table *table, uint64_t address, uint32_t *ret_file, uint32_t *ret_line)
 {
-	size_t low = 0, high = table->nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (table->rows[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	const struct row *row = low ? &table->rows[low - 1] : NULL;
+	const size_t behind = partition_point(table->nr, i, table->rows[i].address <= address);
+	const struct row *row = behind ? &table->rows[behind - 1] : NULL;
 	if (!row || row->file == sequence_end)
 		return false;
 	*ret_file = row->file;
@@ -779,16 +771,8 @@ static bool find_row(const struct line_table *table, uint64_t address, uint32_t 
 /* The last one that begins at an address or before it. NULL: none. */
 static const struct sequence *find_sequence(const struct line_table *table, uint64_t address)
 {
-	size_t low = 0, high = table->nr_sequences;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (table->sequences[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &table->sequences[low - 1] : NULL;
+	const size_t behind = partition_point(table->nr_sequences, i, table->sequences[i].address <= address);
+	return behind ? &table->sequences[behind - 1] : NULL;
 }
 
 bool line_table_find(const struct line_table *table, uint64_t address, uint32_t *ret_file, uint32_t *ret_line)
@@ -801,15 +785,8 @@ bool line_table_find(const struct line_table *table, uint64_t address, uint32_t 
 	if (!sequence || (sequence->has_end && address >= sequence->end))
 		return false;
 	const struct mark *marks = table->marks + sequence->first_mark;
-	size_t low = 1, high = sequence->nr_marks; /* the first one has the address of the sequence */
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (marks[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	const struct mark *mark = &marks[low - 1];
+	/* The first one has the address of the sequence. */
+	const struct mark *mark = marks + partition_point(sequence->nr_marks - 1, i, marks[i + 1].address <= address);
 	struct line_state state = {mark->address, mark->file, mark->line, mark->operation}, found;
 	struct cursor at = table->header.program;
 	cursor_take(&at, mark->at);

@@ -126,16 +126,8 @@ static int function_compare(const void *a, const void *b)
 /* The last row that begins at an address or before it; NULL: none. */
 static const struct row *find_row(const struct function *function, uint64_t address)
 {
-	size_t low = 0, high = function->nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (function->rows[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	const struct row *row = low ? &function->rows[low - 1] : NULL;
+	const size_t behind = partition_point(function->nr, i, function->rows[i].address <= address);
+	const struct row *row = behind ? &function->rows[behind - 1] : NULL;
 	return row && row->address >= function->start && address < function->end ? row : NULL;
 }
 

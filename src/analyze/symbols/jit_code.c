@@ -172,16 +172,7 @@ static int by_offset(const void *a, const void *b)
 /* How many of them begin before the offset. */
 static size_t lines_before(const struct jit_lines *lines, uint64_t offset)
 {
-	size_t low = 0, high = lines->nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (lines->at[middle].offset < offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return partition_point(lines->nr, i, lines->at[i].offset < offset);
 }
 
 /* The lines of the code that the dump loads next. */
@@ -290,16 +281,7 @@ static void note_shift(struct jit_code *code)
 /* How many begin before the address. */
 static size_t entries_before(const struct jit_code *code, uint64_t address)
 {
-	size_t low = 0, high = code->nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (code->entries[middle]->symbol.start < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return partition_point(code->nr, i, code->entries[i]->symbol.start < address);
 }
 
 /*

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "analyze/machine/machine.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "tasks/maps.h"
@@ -41,16 +42,8 @@ static int compare_order(const void *left, const void *right)
 
 static struct node *find_node(const struct tree *tree, uint32_t tid)
 {
-	size_t low = 0, high = tree->nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (order_of(tree->nodes[middle].task->tid) < order_of(tid))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < tree->nr && tree->nodes[low].task->tid == tid ? &tree->nodes[low] : NULL;
+	const size_t first = partition_point(tree->nr, i, order_of(tree->nodes[i].task->tid) < order_of(tid));
+	return first < tree->nr && tree->nodes[first].task->tid == tid ? &tree->nodes[first] : NULL;
 }
 
 static struct node *parent_of(struct tree *tree, const struct node *node)
