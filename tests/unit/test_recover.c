@@ -763,7 +763,7 @@ static void test_whose_files(void **state)
 	assert_int_equal(mkfifo(pipe, 0600), 0);
 	expect(pipe, -EPERM, "is no file");
 	store(path, file.data, file.len);
-	if (chown(path, 65534, 65534))
+	if (geteuid() || chown(path, 65534, 65534))
 		skip(); /* only root can give files away */
 	expect(path, -EPERM, "belongs to neither root nor you");
 	params.force = true;
