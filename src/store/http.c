@@ -73,7 +73,7 @@ struct http {
 	struct diag *reterr;
 	bool has_given; /* bytes to the receiver */
 	int receiver_err;
-	char user[256], password[256];
+	char user[MOST_CREDENTIALS + 1], password[MOST_CREDENTIALS + 1]; /* as long as the file */
 	char why[CURL_ERROR_SIZE];
 };
 

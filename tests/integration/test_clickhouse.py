@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`millrace export --to=clickhouse://...`: a server has what `report` counts, once, whatever happens between."""
+import base64
 import collections
 import gzip
 import http.server
@@ -229,6 +230,10 @@ def test_credentials(data, millrace, store, tmp_path):
     path.chmod(0o600)
     millrace('export', '-i', data, f'--to={store.url}', f'--credentials={path}')
     assert store.logins == {'Basic d3JpdGVyOnNlY3JldA=='}
+    store.logins.clear()
+    path.write_text('user=writer\npassword=' + 'token' * 300)
+    millrace('export', '-i', data, f'--to={store.url}', f'--credentials={path}')
+    assert store.logins == {'Basic ' + base64.b64encode(b'writer:' + b'token' * 300).decode()}, 'all of it'
     result = millrace('export', '-i', data, '--to=clickhouse://writer:secret@127.0.0.1/', status=255)
     assert 'user and password are in the file of --credentials' in result.err
 
