@@ -56,6 +56,9 @@ static int is_kind(const char *word, enum inventory_kind kind)
 		for (int i = 0; i < 3 && kinds[k].words[i]; i++)
 			if (strcmp(word, kinds[k].words[i]) == 0)
 				return k == (int)kind;
+	for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++)
+		if (strcmp(word, written[i].word) == 0)
+			return 0;
 	return -1;
 }
 

@@ -43,6 +43,11 @@ def test_json(millrace, need_tracefs):
     assert json.loads(millrace('list', '--json', 'no*such', status=1).out) == []
 
 
+def test_breakpoints_are_a_kind(millrace):
+    """Not a part of names, such as bpf-output."""
+    assert listed(millrace('list', 'bp').out) == {'mem:ADDRESS[/LENGTH][:rwx]': 'Hardware breakpoint'}
+
+
 def test_nothing_found(millrace):
     done = millrace('list', 'nosuchevent', status=1)
     assert done.out == '' and done.err.count('\n') == 1 and 'nosuchevent' in done.err
