@@ -287,6 +287,27 @@ def test_service_in_a_url(millrace, store, tmp_path):
         assert store.rows == paths, done
 
 
+@pytest.mark.parametrize('end, path', [
+    ('', '/v1development/profiles'),
+    ('?key=a/b', '/v1development/profiles?key=a/b'),
+    ('/?key=a', '/?key=a'),
+    ('/{service}', '/web'),
+    ('?of={service}', '/v1development/profiles?of=web'),
+])
+def test_path_of_otlp(millrace, store, tmp_path, end, path):
+    """Where the URL has none, a query behind the host or not."""
+    file = tmp_path / 'perf.data'
+    store.RequestHandlerClass = Posts
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4)
+    sample = perf_file.sample(2, 4096, 7 << 32 | 7, 100) + perf_file.FINISHED_ROUND
+    file.write_bytes(perf_file.build([attr], {}, records=sample))
+    to = store.url.replace('clickhouse', 'http') + end
+    done = millrace('export', '-i', file, '--format=otlp', '--service=web', f'--to={to}', status=None)
+    if 'no format "otlp"' in done.err or 'cannot send to servers' in done.err:
+        pytest.skip('this build cannot send profiles to servers')
+    assert done.status == 0 and store.rows == [path]
+
+
 @pytest.mark.parametrize('word', ['{from}', '{until}'])
 def test_times_in_a_url_need_the_time_of_day(millrace, store, tmp_path, word):
     """Nothing is sent: the store would file it under 1970."""

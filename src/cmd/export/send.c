@@ -51,9 +51,14 @@ static void put_url(struct buf *out, const struct send_options *options, const c
 		    const struct feed_counts *counts)
 {
 	const char *url = options->store.url, *host = strstr(url, "://") + 3;
+	const char *path = host + strcspn(host, "/?#");
+	bool add_path = *path != '/' && strcmp(options->format->name, "otlp") == 0;
 
-	for (const char *at = url; *at;) {
-		if (strncmp(at, "{from}", 6) == 0) {
+	for (const char *at = url; *at || add_path;) {
+		if (at == path && add_path) {
+			buf_put_text(out, otlp_path);
+			add_path = false;
+		} else if (strncmp(at, "{from}", 6) == 0) {
 			buf_printf(out, "%" PRIu64, counts->from_ns / NS_PER_S);
 			at += 6;
 		} else if (strncmp(at, "{until}", 7) == 0) {
@@ -66,8 +71,6 @@ static void put_url(struct buf *out, const struct send_options *options, const c
 			buf_put_u8(out, (uint8_t)*at++);
 		}
 	}
-	if (!strchr(host, '/') && strcmp(options->format->name, "otlp") == 0)
-		buf_put_text(out, otlp_path);
 }
 
 static bool has_times(const char *url)
