@@ -233,6 +233,14 @@ def test_the_spool_is_bounded_and_outlives_the_agent(agent, server):
     assert sum(row[7] for row in server.rows) == found['delivered']['samples'] >= waited['samples']
 
 
+def test_pieces_larger_than_the_spool_are_delivered(agent, server):
+    """Those whose delivery is due: the spool is for times when the store does not take them."""
+    server.start()
+    agent(f'--to=clickhouse://127.0.0.1:{server.port}', '--spool-size=1').until(
+        lambda found: found['delivered']['samples'], 'a piece')
+    assert agent.stop()['delivered']['samples'] == sum(row[7] for row in server.rows)
+
+
 def test_a_file_that_was_removed_from_the_spool(agent, server):
     """It is counted as dropped, and holds up no other."""
     agent(f'--to=clickhouse://127.0.0.1:{server.port}').until(

@@ -318,13 +318,15 @@ static bool is_disk_full(const struct agent *agent)
 	       (uint64_t)disk.f_bavail * disk.f_frsize < spool->pieces[spool->nr - 1].bytes;
 }
 
-/* The oldest go first, but for the one whose delivery is under way: that ends with it, however long the server takes.
+/*
+ * The oldest go first, but for the one whose delivery is under way, which ends with it, however long the server takes,
+ * or is due: a piece that is larger than the spool may be is tried, too.
  */
 static void bound_spool(struct agent *agent)
 {
 	struct spool *spool = &agent->spool;
 	struct agent_sum sum = {0};
-	size_t oldest = agent->delivery_child.pid ? 1 : 0;
+	size_t oldest = agent->delivery_child.pid || now_ns() >= agent->delivery_retry.at_ns ? 1 : 0;
 
 	while (spool->nr > oldest && (spool->bytes > agent->options->spool_bytes || is_disk_full(agent))) {
 		add_sum(&sum, &spool->pieces[oldest]);
