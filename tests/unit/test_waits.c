@@ -283,6 +283,28 @@ static void test_start_and_end(void **state)
 	waits_free(waits);
 }
 
+/* No switch tells what a task did that was new while the events were off: it may have ended. */
+static void test_fork_before_the_start(void **state)
+{
+	const struct waits_params params = {.states_known = true, .emit = see};
+	const struct waits_place task = {.time_ns = 1000, .pid = TASK, .tid = TASK};
+	const struct waits_place other = {.time_ns = 1000, .pid = TASK, .tid = 8};
+	struct waits *waits = waits_new(&params);
+
+	(void)state;
+	nr_seen = 0;
+	assert_non_null(waits);
+	assert_int_equal(waits_fork(waits, &task), 0);
+	assert_int_equal(waits_fork(waits, &other), 0);
+	waits_start(waits, 2000);
+	assert_false(waits_has(waits, TASK));
+	run(waits, 2500);
+	expect(0, 2500, 500, 0, OFF_CPU_NO_STATE | OFF_CPU_BEGAN_EARLIER | OFF_CPU_NO_WAKE_UP);
+	assert_int_equal(waits_stop(waits, 5000), 0);
+	assert_int_equal(nr_seen, 1);
+	waits_free(waits);
+}
+
 /* Where rings were overwritten there is no initial state, and each fork is told. */
 static void test_all_forks_known(void **state)
 {
@@ -360,6 +382,7 @@ int main(void)
 		cmocka_unit_test(test_sums_of_tasks_that_end),
 		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),
+		cmocka_unit_test(test_fork_before_the_start),
 		cmocka_unit_test(test_all_forks_known),
 		cmocka_unit_test(test_start_again),
 		cmocka_unit_test(test_end_of_a_task),

@@ -358,7 +358,8 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 	task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
-	task->where = OFF;
+	/* What it did up to the start no switch tells: it may run or wait by then, or have ended. */
+	task->where = waits->started ? OFF : UNSEEN;
 	task->since_ns = place->time_ns;
 	task->cpu = place->cpu;
 	task->flags = OFF_CPU_STARTING;
