@@ -532,6 +532,24 @@ def test_wall_time_with_filters(millrace, tmp_path):
         millrace('report', '-i', path, *words)
 
 
+def test_a_wait_is_one_sample(millrace, tmp_path):
+    """Only in the rows of states it is one before it could run, and one from then on."""
+    path = tmp_path / 'perf.data'
+    made_recording(path, made_sample(7, 1000, 0, 500), made_wait(7, 3000, 0, 900, 400), made_wait(7, 5000, 0, 900))
+
+    def rows(*args):
+        table = json.loads(millrace('report', '-i', path, '--json', *args).out)
+        event = table['events'][-1]
+        return event['samples'], [(row['samples'], row['period']) for row in event['entries']]
+
+    assert rows('-s', 'waker') == (2, [(2, 1800)]) == rows('-s', 'tid')
+    assert rows('-s', 'state') == (3, [(2, 1400), (1, 400)])
+    whole = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)
+    (event,) = [event for event in whole['events'] if event['entries']]
+    ((row,),) = [event['entries']]
+    assert event['samples'] == row['samples'] == 3 and row['off_cpu_runnable'] == 400 and row['off_cpu_blocked'] == 1400
+
+
 def test_a_page_of_plain_samples_only(millrace, tmp_path):
     """Where a sample counts in more than one row, or otherwise, its page would have parts without it."""
     path, page = tmp_path / 'perf.data', tmp_path / 'page.html'

@@ -321,14 +321,19 @@ static uint64_t latency_of(struct samples *samples, uint64_t period)
 	return sum / samples->running;
 }
 
-static void count(struct samples *samples, struct event_samples *event, uint32_t cell, uint64_t period)
+static void add_period(struct samples *samples, struct event_samples *event, uint32_t cell, uint64_t period)
 {
 	struct hist_amount *amount = &event->tally.amounts[cell];
 	uint64_t latency = samples->parallelism ? latency_of(samples, period) : 0;
 
 	amount->period += samples->options.latency ? latency : period;
 	amount->latency += samples->options.latency ? period : latency;
-	amount->nr_samples++;
+}
+
+static void count(struct samples *samples, struct event_samples *event, uint32_t cell, uint64_t period)
+{
+	add_period(samples, event, cell, period);
+	event->tally.amounts[cell].nr_samples++;
 }
 
 /* 1; 0: the sample is not counted; -ENOMEM. */
@@ -433,11 +438,15 @@ static int take_access(struct samples *samples, struct event_samples *event, str
 	return err;
 }
 
-/* A time off the CPU counts in two parts, with a state each: before the task could run again, and then. */
+/*
+ * A time off the CPU in two parts, with a state each, where that makes a difference: before the task could run again,
+ * and then. It is one sample, but for the rows of states: there it is one in both.
+ */
 static int take_wait(struct samples *samples, struct event_samples *event, struct task *task,
 		     const struct session_record *record, const struct off_cpu_wait *wait)
 {
-	const uint64_t parts[2] = {wait->ns - wait->runnable_ns, wait->runnable_ns};
+	const uint64_t ready_ns = samples->by_state || samples->wall ? wait->runnable_ns : 0;
+	const uint64_t parts[2] = {wait->ns - ready_ns, ready_ns};
 	struct hist_place place;
 	uint32_t chain = 0, cell;
 	int err = find_place(samples, task, record, &place);
@@ -447,16 +456,19 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 	err = samples->chains ? find_chain(samples, task, record, &place, &chain) : 0;
 	const struct hist_details *details = place.details;
 	for (unsigned ready = 0; ready < 2 && !err; ready++) {
-		if (!parts[ready] && (ready || wait->runnable_ns))
+		if (!parts[ready] && (ready || ready_ns))
 			continue;
+		uint64_t period = wait->flags & OFF_CPU_UNKNOWN && !samples->wall ? 0 : parts[ready];
 		place.activity = wait->flags & OFF_CPU_UNKNOWN ? ACTIVITY_UNKNOWN
 				 : ready                       ? ACTIVITY_RUNNABLE
 							       : ACTIVITY_BLOCKED;
 		if (details)
 			place.details = details_of_wait(samples->details, details, wait, ready);
 		err = place.details || !details ? tally_find(&event->tally, &place, chain, &cell) : -ENOMEM;
-		if (!err)
-			count(samples, event, cell, wait->flags & OFF_CPU_UNKNOWN && !samples->wall ? 0 : parts[ready]);
+		if (!err && ready && parts[0] && !samples->by_state)
+			add_period(samples, event, cell, period);
+		else if (!err)
+			count(samples, event, cell, period);
 	}
 	return err;
 }
@@ -498,7 +510,8 @@ static void start(struct samples *samples)
 
 	samples->started = true;
 	samples->by_cpu = has_key(samples, HIST_CPU);
-	samples->by_state = has_key(samples, HIST_STATE) || has_key(samples, HIST_WAKER);
+	samples->by_state = has_key(samples, HIST_STATE);
+	samples->by_waker = has_key(samples, HIST_WAKER);
 	samples->not_cacheable = has_key(samples, HIST_TIME) || samples->wall || samples->parallelism;
 	for (enum hist_column key = HIST_TRACE; key < HIST_KEYS; key++)
 		samples->not_cacheable |= key != HIST_PARENT && has_key(samples, key);
@@ -544,7 +557,8 @@ int samples_take(struct samples *samples, const struct session_record *record)
 		return with_time(samples, sample, take_branches(samples, event, task, record));
 	if (samples->options.mode == SAMPLES_MEMORY)
 		return with_time(samples, sample, take_access(samples, event, task, record));
-	if (samples->by_state && off_cpu_is_event(record->event) && !off_cpu_decode(sample, &wait))
+	if ((samples->by_state || samples->by_waker) && off_cpu_is_event(record->event) &&
+	    !off_cpu_decode(sample, &wait))
 		return with_time(samples, sample, take_wait(samples, event, task, record, &wait));
 	bool cacheable = can_be_cached(samples, sample);
 	struct sample_key key = {0};

@@ -82,7 +82,7 @@ struct samples {
 	bool started, children;     /* children: known from the first sample on */
 	bool chains;                /* likewise: any are recorded */
 	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or fields, each sample's own */
-	bool by_state;              /* likewise: times off the CPU are counted in parts */
+	bool by_state, by_waker;    /* likewise: of times off the CPU, which state counts in parts */
 	struct stacks *stacks;
 	struct chains *chains_of; /* the recorded ones as those of the stacks */
 	struct location *frames;  /* room for CHAIN_MOST_FRAMES, between two samples_take() */
