@@ -124,6 +124,11 @@ def made_recording(path, *records):
                                      records=b''.join(records) + perf_file.FINISHED_ROUND))
 
 
+def made_fork(tid, time, cpu):
+    body = struct.pack('<4IQ', tid, tid, tid, tid, time) + struct.pack('<4Q', tid << 32 | tid, time, cpu, 5)
+    return struct.pack('<IHH', 7, 0, 8 + len(body)) + body
+
+
 def made_sample(tid, time, cpu, period):
     return perf_file.sample(2, 5, 0x1000, tid << 32 | tid, time, cpu, period)
 

@@ -20,7 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import perf_file  # noqa: E402
 from conftest import wait_until  # noqa: E402
 from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, SOFTWARE, STARTING,  # noqa: E402
-                     SUM, UNKNOWN, Switches, between, by_tid, made_recording, made_sample, made_wait, waits_of)
+                     SUM, UNKNOWN, Switches, between, by_tid, made_fork, made_recording, made_sample, made_wait,
+                     waits_of)
 from perfdata import SAMPLE, PerfData  # noqa: E402
 
 USAGE = 129
@@ -530,6 +531,19 @@ def test_wall_time_with_filters(millrace, tmp_path):
         done = millrace('report', '-i', path, '--wall', *words, status=USAGE)
         assert '--wall' in done.err and len(done.err.splitlines()) == 1 and not done.out
         millrace('report', '-i', path, *words)
+
+
+def test_wall_time_of_a_number_used_again(millrace, tmp_path):
+    """Between the one thread and the other there is no time on the CPU."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    made_recording(path, made_sample(7, 1000 * ms, 0, ms), made_wait(7, 2000 * ms, 0, 900 * ms),
+                   made_fork(7, 5000 * ms, 0), made_wait(7, 6000 * ms, 0, 1000 * ms, 1000 * ms),
+                   made_sample(7, 6100 * ms, 0, ms))
+    done = millrace('report', '-i', path, '--json', '--wall', '-s', 'tid')
+    rows = [row for event in json.loads(done.out)['events'] for row in event['entries']]
+    assert sum(row['on_cpu'] for row in rows) == (1 + 100) * ms
+    assert [sum(row[key] for row in rows) for key in ('off_cpu_blocked', 'off_cpu_runnable')] == [900 * ms, 1000 * ms]
+    assert '--wall: 100.000 ms on the CPU are in no row' in done.err
 
 
 def test_a_wait_is_one_sample(millrace, tmp_path):

@@ -360,6 +360,8 @@ static int find_parallelism(struct samples *samples, const struct session_record
 
 int samples_observe(struct samples *samples, const struct session_record *record)
 {
+	if (samples->wall)
+		wall_observe(samples->wall, record);
 	return samples->parallelism ? parallelism_observe(samples->parallelism, record) : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/hash_table.h"
 #include "read/session.h"
 #include "tasks/off_cpu.h"
+#include "tasks/task_event.h"
 
 struct thread {
 	uint64_t on_ns; /* it is on the CPU, and what came before is accounted for */
@@ -19,6 +20,7 @@ struct wall {
 	size_t off_cpu, on_cpu;
 	struct hash_table threads; /* by tid + 1 */
 	uint64_t first_ns;         /* of all samples; 0: none yet */
+	uint64_t unsampled_ns;     /* of threads that ended */
 };
 
 /* Does it sample the CPU? Not what counts other things, or comes with payloads. */
@@ -88,6 +90,22 @@ static struct thread *thread_of(struct wall *wall, uint32_t tid, uint64_t since_
 	return thread;
 }
 
+void wall_observe(struct wall *wall, const struct session_record *record)
+{
+	const struct perf_event_header *header = record->view.header;
+	struct task_event event;
+
+	if (header->type != PERF_RECORD_FORK || task_event_decode(header, header, 0, &event) <= 0)
+		return;
+	struct hash_slot *slot = hash_table_find(&wall->threads, (uint64_t)event.tid + 1);
+	if (!slot)
+		return;
+	struct thread *former = slot->item;
+	wall->unsampled_ns += former->unsampled_ns;
+	hash_table_remove(&wall->threads, slot);
+	free(former);
+}
+
 int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns)
 {
 	/* How long a thread had run before its first record is not known: no longer than its period tells. */
@@ -129,7 +147,7 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const stru
 
 uint64_t wall_unsampled_ns(const struct wall *wall)
 {
-	uint64_t ns = 0;
+	uint64_t ns = wall->unsampled_ns;
 
 	for (size_t i = 0; i < wall->threads.nr_slots; i++)
 		if (wall->threads.slots[i].item)

@@ -12,6 +12,7 @@
 struct off_cpu_wait;
 struct sample;
 struct session;
+struct session_record;
 struct wall;
 
 /* -EINVAL: the recording has no event of one of the kinds; -ENOMEM. */
@@ -21,6 +22,9 @@ void wall_free(struct wall *wall); /* NULL is fine */
 /* Indices of the two events; of samples of others nothing is counted. */
 size_t wall_off_cpu_event(const struct wall *wall);
 size_t wall_on_cpu_event(const struct wall *wall);
+
+/* A record that is no sample: a new task is none that had its number before. */
+void wall_observe(struct wall *wall, const struct session_record *record);
 
 /* A sample of the CPU: the time that it stands for, *ret_ns. 0 or -ENOMEM. */
 int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns);
