@@ -134,7 +134,7 @@ static void test_losses(void **state)
 
 	(void)state;
 	leave(waits, 1000, SLEEPING, "a");
-	waits_gap(waits, 1500); /* it may have run */
+	assert_int_equal(waits_gap(waits, 1200, 1500), 0); /* it may have run */
 	run(waits, 2000);
 	expect(0, 2000, 1000, 0, OFF_CPU_UNKNOWN);
 	leave(waits, 3000, SLEEPING, "b");
@@ -142,10 +142,37 @@ static void test_losses(void **state)
 	expect(1, 5000, 2000, 0, OFF_CPU_UNKNOWN | OFF_CPU_NO_WAKE_UP);
 	run(waits, 6000);
 	expect(2, 6000, 1000, 0, OFF_CPU_NO_WAKE_UP);
-	waits_gap(waits, 7000);
+	assert_int_equal(waits_gap(waits, 6500, 7000), 0);
 	run(waits, 8000); /* it has left */
 	expect(3, 8000, 2000, 0, OFF_CPU_UNKNOWN);
 	assert_int_equal(nr_seen, 4);
+	waits_free(waits);
+}
+
+/* Losses are told of before what was between them, in any order. */
+static void test_losses_to_come(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	assert_int_equal(waits_gap(waits, 5000, 5500), 0);
+	assert_int_equal(waits_gap(waits, 2500, 9000), 0);
+	assert_int_equal(waits_gap(waits, 1100, 1200), 0);
+	leave(waits, 1500, SLEEPING, "a");
+	run(waits, 2000);
+	expect(0, 2000, 500, 0, OFF_CPU_NO_WAKE_UP);
+	leave(waits, 2100, SLEEPING, "b");
+	run(waits, 2500); /* the last one before the loss */
+	expect(1, 2500, 400, 0, OFF_CPU_NO_WAKE_UP);
+	leave(waits, 3000, SLEEPING, "c");
+	run(waits, 4000); /* another CPU may have had it in between */
+	expect(2, 4000, 1000, 0, OFF_CPU_UNKNOWN);
+	leave(waits, 6000, SLEEPING, "d");
+	run(waits, 8000);
+	expect(3, 8000, 2000, 0, OFF_CPU_UNKNOWN);
+	leave(waits, 9000, SLEEPING, "e");
+	run(waits, 9500);
+	expect(4, 9500, 500, 0, OFF_CPU_NO_WAKE_UP);
 	waits_free(waits);
 }
 
@@ -378,6 +405,7 @@ int main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_wake_up_on_the_way_out),
 		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_losses_to_come),
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_sums_of_tasks_that_end),
 		cmocka_unit_test(test_end_of_a_thread),

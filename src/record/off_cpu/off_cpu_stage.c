@@ -46,6 +46,8 @@ struct off_cpu_stages {
 	struct buf *snapshot;                     /* where the waits of one go; NULL: they go to that place */
 	struct buf left;                          /* struct left, by CPU */
 	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
+	struct hash_table rings;                  /* by id of an event: the number of its ring + 1 */
+	struct buf came;                          /* uint64_t, by that: when its last record was that came */
 	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: as records told so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
 };
@@ -220,18 +222,51 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 	return leaves && stages->params.fields.state.bytes ? 0 : waits_exit(stages->waits, &place, leaves);
 }
 
-static void note_lost(struct off_cpu_stages *stages, const struct perf_event_header *header, uint64_t time_ns)
+/* When the last record of its ring was that came; NULL: its ring is not known. */
+static uint64_t *came_of(const struct off_cpu_stages *stages, const uint8_t *record,
+			 const struct perf_event_header *header)
+{
+	const int at = stages->events.id_offset;
+	struct sample id = {0};
+
+	if (header->type != PERF_RECORD_SAMPLE)
+		(void)!sample_id_decode(&stages->params.events[0].attr, (const void *)record, &id);
+	else if (at >= 0 && header->size >= (size_t)at + sizeof(id.id))
+		memcpy(&id.id, record + at, sizeof(id.id));
+	uint64_t number = hash_table_find_number(&stages->rings, id.id);
+	return number ? (uint64_t *)stages->came.data + number : NULL;
+}
+
+/*
+ * The records of a ring come in their order, those of all rings do not. So a loss is told as soon as its record comes:
+ * it began behind the last record of that ring, and waits that ended since are not taken yet.
+ */
+static int note_lost(struct off_cpu_stages *stages, const uint8_t *record, uint64_t time_ns, uint64_t last_ns)
 {
 	struct {
 		struct perf_event_header header;
 		uint64_t id, nr;
 	} lost; /* <linux/perf_event.h>, PERF_RECORD_LOST */
 
-	if (header->size < sizeof(lost))
-		return;
-	memcpy(&lost, header, sizeof(lost));
+	memcpy(&lost.header, record, sizeof(lost.header));
+	if (lost.header.size < sizeof(lost))
+		return 0;
+	memcpy(&lost, record, sizeof(lost));
 	stages->nr_lost += lost.nr;
-	waits_gap(stages->waits, time_ns);
+	return waits_gap(stages->waits, last_ns, time_ns);
+}
+
+static int note_coming(struct off_cpu_stages *stages, const uint8_t *record, const struct perf_event_header *header,
+		       uint64_t time_ns)
+{
+	uint64_t *came_ns = came_of(stages, record, header);
+	int err = 0;
+
+	if (header->type == PERF_RECORD_LOST)
+		err = note_lost(stages, record, time_ns, came_ns ? *came_ns : 0);
+	if (came_ns && time_ns)
+		*came_ns = time_ns;
+	return err;
 }
 
 /* The events were switched before that time. */
@@ -267,7 +302,6 @@ static int take(void *ctx, struct ordered_record *record)
 		return 0;
 	const struct waits_place place = {.time_ns = record->time_ns, .pid = id.pid, .tid = id.tid, .cpu = id.cpu};
 	switch (header->type) {
-	case PERF_RECORD_LOST: note_lost(stages, header, record->time_ns); return 0;
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE: return take_switch_record(stages, record, &place);
 	default: return take_task_event(stages, header, &place);
@@ -276,16 +310,18 @@ static int take(void *ctx, struct ordered_record *record)
 
 static int look_at(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns)
 {
-	const struct off_cpu_stages *stages = ctx;
+	struct off_cpu_stages *stages = ctx;
 	size_t event;
 
 	*ret_time_ns = ring_events_time(&stages->events, record, header);
+	int err = note_coming(stages, record, header, *ret_time_ns);
+	if (err)
+		return err;
 	switch (header->type) {
 	case PERF_RECORD_SAMPLE:
 		event = ring_events_index(&stages->events, record, header->size);
 		return event == stages->params.switches || event == stages->params.wake_ups ? ORDERED_WANT
 											    : ORDERED_PASS;
-	case PERF_RECORD_LOST:
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 	case PERF_RECORD_FORK:
@@ -306,6 +342,14 @@ static bool give_up(void *ctx, struct ordered_record *record)
 	return true;
 }
 
+/* In which ring, and from when on, is not known where no record came after those that were lost last. */
+static int all_came(void *ctx)
+{
+	struct off_cpu_stages *stages = ctx;
+
+	return stages->nr_lost_in_all > stages->nr_lost ? waits_gap(stages->waits, 0, stages->end_ns) : 0;
+}
+
 static int end(void *ctx, struct ordered_record *place, bool last)
 {
 	struct off_cpu_stages *stages = ctx;
@@ -313,8 +357,6 @@ static int end(void *ctx, struct ordered_record *place, bool last)
 	stages->place = place;
 	if (!last)
 		return 0;
-	if (stages->nr_lost_in_all > stages->nr_lost) /* no record came after those that were lost last */
-		waits_gap(stages->waits, stages->end_ns);
 	int err = switch_until(stages, stages->end_ns);
 	return err ? err : waits_stop(stages->waits, stages->end_ns);
 }
@@ -324,6 +366,7 @@ static const struct ordered_ops ops = {
 	.look_at = look_at,
 	.take = take,
 	.give_up = give_up,
+	.all_came = all_came,
 	.end = end,
 };
 
@@ -422,6 +465,15 @@ int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stage
 	return 0;
 }
 
+int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring)
+{
+	const size_t bytes = (ring + 2) * sizeof(uint64_t);
+
+	if (bytes > stages->came.len && !buf_extend(&stages->came, bytes - stages->came.len))
+		return -ENOMEM;
+	return hash_table_add_number(&stages->rings, event_id, ring + 1);
+}
+
 void off_cpu_stages_free(struct off_cpu_stages *stages)
 {
 	if (!stages)
@@ -430,6 +482,8 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	waits_free(stages->waits);
 	ring_events_fini(&stages->events);
 	time_queue_fini(&stages->switched);
+	hash_table_fini(&stages->rings);
+	buf_fini(&stages->came);
 	buf_fini(&stages->sleepers);
 	buf_fini(&stages->left);
 	buf_fini(&stages->blank);

@@ -34,6 +34,11 @@ struct off_cpu_params {
 
 /* 0 or -ENOMEM; -EINVAL: records have no time. */
 int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stages **ret);
+/*
+ * Says in which ring the records of that event are: where some of a ring are lost, it tells from when on. Before the
+ * first batch. 0 or -ENOMEM.
+ */
+int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring);
 void off_cpu_stages_free(struct off_cpu_stages *stages); /* after its stages. NULL is fine */
 
 struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages); /* valid as long as it */

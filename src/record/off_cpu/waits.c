@@ -38,12 +38,17 @@ struct task {
 	uint64_t sum_from_ns;
 };
 
+struct gap {
+	uint64_t from_ns, to_ns;
+};
+
 struct waits {
 	struct waits_params params;
 	struct hash_table tasks; /* by tid */
 	struct buf last;         /* uint32_t, by CPU: the task that ran there last; 0: none did */
+	struct buf gaps;         /* struct gap, by from_ns: those that nothing was asked about yet */
 	bool started;
-	uint64_t start_ns, gap_to_ns;
+	uint64_t start_ns, gap_to_ns; /* gap_to_ns: of the gaps that are not in `gaps` any more, the latest end */
 };
 
 struct waits *waits_new(const struct waits_params *params)
@@ -71,6 +76,7 @@ void waits_free(struct waits *waits)
 			task_free(waits->tasks.slots[i].item);
 	hash_table_fini(&waits->tasks);
 	buf_fini(&waits->last);
+	buf_fini(&waits->gaps);
 	free(waits);
 }
 
@@ -161,8 +167,25 @@ static void set_on(struct task *task, const struct waits_place *place)
 	task->waker_ips.len = task->left.len = 0;
 }
 
+/* Are records missing of that time? */
+static bool has_gap(struct waits *waits, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct gap *gaps = (const struct gap *)waits->gaps.data;
+	const size_t nr = waits->gaps.len / sizeof(*gaps);
+	size_t past = 0;
+
+	for (; past < nr && gaps[past].from_ns < to_ns; past++)
+		if (gaps[past].to_ns > waits->gap_to_ns)
+			waits->gap_to_ns = gaps[past].to_ns;
+	if (past) {
+		waits->gaps.len -= past * sizeof(*gaps);
+		memmove(waits->gaps.data, gaps + past, waits->gaps.len);
+	}
+	return waits->gap_to_ns > from_ns;
+}
+
 /* What the time up to `time_ns` was, of a task that is off the CPU. */
-static struct off_cpu_wait describe(const struct waits *waits, const struct task *task, uint64_t time_ns)
+static struct off_cpu_wait describe(struct waits *waits, const struct task *task, uint64_t time_ns)
 {
 	bool ready = task->flags & OFF_CPU_STARTING || !(task->flags & OFF_CPU_NO_STATE || task->state);
 	struct off_cpu_wait wait = {
@@ -170,7 +193,7 @@ static struct off_cpu_wait describe(const struct waits *waits, const struct task
 
 	if (time_ns < task->since_ns) /* came too late to be put in order */
 		wait.ns = 0;
-	if (time_ns < task->since_ns || waits->gap_to_ns > task->since_ns) {
+	if (time_ns < task->since_ns || has_gap(waits, task->since_ns, time_ns)) {
 		wait.flags |= OFF_CPU_UNKNOWN;
 		return wait;
 	}
@@ -321,7 +344,8 @@ int waits_run(struct waits *waits, const struct waits_place *place)
 		set_off_from_start(task);
 	if (task->where == OFF) {
 		err = end_wait(waits, task, place, 0);
-	} else if (task->where == ON && waits->gap_to_ns > task->since_ns) { /* it left, and that was lost */
+	} else if (task->where == ON && has_gap(waits, task->since_ns, place->time_ns)) {
+		/* It left, and that was lost. */
 		task->flags = task->state = 0;
 		err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
 	}
@@ -377,10 +401,18 @@ int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves
 					    : put_sum(waits, task, place->time_ns);
 }
 
-void waits_gap(struct waits *waits, uint64_t to_ns)
+int waits_gap(struct waits *waits, uint64_t from_ns, uint64_t to_ns)
 {
-	if (to_ns > waits->gap_to_ns)
-		waits->gap_to_ns = to_ns;
+	const struct gap gap = {.from_ns = from_ns, .to_ns = to_ns};
+
+	if (!buf_extend(&waits->gaps, sizeof(gap)))
+		return -ENOMEM;
+	struct gap *gaps = (struct gap *)waits->gaps.data;
+	size_t at = waits->gaps.len / sizeof(gap) - 1;
+	for (; at && gaps[at - 1].from_ns > from_ns; at--)
+		gaps[at] = gaps[at - 1];
+	gaps[at] = gap;
+	return 0;
 }
 
 int waits_stop(struct waits *waits, uint64_t stop_ns)

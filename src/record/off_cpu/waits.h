@@ -84,5 +84,5 @@ int waits_fork(struct waits *waits, const struct waits_place *place);
  */
 int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves);
 
-/* Some records with times up to to_ns are missing. */
-void waits_gap(struct waits *waits, uint64_t to_ns);
+/* Some records with times from from_ns to to_ns are missing. To be told before what follows from_ns, where possible. */
+int waits_gap(struct waits *waits, uint64_t from_ns, uint64_t to_ns);

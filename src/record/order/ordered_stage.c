@@ -402,11 +402,13 @@ static int flush(struct stage *base, enum stage_flush why)
 	ordered_stages_lock(stages);
 	/* Others may get older records yet, also one that has not begun: only of the last one all has come. */
 	bool last = why == STAGE_END && all_ended_but(stages, stage);
+	int err = last && stages->ops->all_came ? stages->ops->all_came(stages->ctx) : 0;
 	if (last)
 		stages->horizon_ns = UINT64_MAX;
 	if (why == STAGE_END)
 		hand_over(stage);
-	int err = take_complete(stage);
+	int take_err = take_complete(stage);
+	err = err ? err : take_err;
 	if (last)
 		stages->horizon_ns = 0;
 	if (why == STAGE_MEMORY || why == STAGE_END || err) {

@@ -51,6 +51,11 @@ struct ordered_ops {
 	 */
 	bool (*give_up)(void *ctx, struct ordered_record *record);
 	/*
+	 * NULL: nothing is done. Called when look_at() was called for all records of all outputs that are open, before
+	 * take() for those that wait. Further outputs may follow. 0 or -errno.
+	 */
+	int (*all_came)(void *ctx);
+	/*
 	 * NULL: nothing is done. Called after the last record of the output; `last`: it is the last output. May add
 	 * records with ordered_add(place, ...).
 	 */

@@ -662,6 +662,18 @@ static void after_snapshot(void *recording, uint64_t moment_ns)
 		note_sleepers(rec, moment_ns);
 }
 
+/* In which rings the records of events are. */
+static int add_rings(const struct recording *rec)
+{
+	const struct plan *plan = &rec->plan;
+	int err = 0;
+
+	for (size_t slot = 0; slot < plan->nr_slots && !err; slot++)
+		if (rec->set.fds[slot] >= 0)
+			err = off_cpu_add_ring(rec->off_cpu, rec->set.ids[slot], plan->slots[slot].ring);
+	return err;
+}
+
 /* Behind the stage that unwinds. */
 static int open_off_cpu(struct recording *rec, struct diag *reterr)
 {
@@ -694,6 +706,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 	}
 	params.fields.woken = wake_up_fields.woken;
 	int err = off_cpu_stages_new(&params, &rec->off_cpu);
+	err = err ? err : add_rings(rec);
 	rec->set.switched = note_switch;
 	rec->set.switched_ctx = rec;
 	if (err == -EINVAL)

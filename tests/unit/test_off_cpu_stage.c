@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* What the stage makes of records of several rings, of which some were lost. */
+#include <linux/perf_event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "perfdata/sample.h"
+#include "record/off_cpu/off_cpu_stage.h"
+#include "stream/batch_pool.h"
+#include "stream/pipeline.h"
+#include "stream/stage.h"
+#include "stream/writer.h"
+#include "tasks/off_cpu.h"
+
+enum { TASK = 7, IN = PERF_RECORD_SWITCH, OUT = 0, LOST = PERF_RECORD_LOST, MOST = 8, EXTENT_BYTES = 4096 };
+
+/* The first ring has the event with id 5, of CPU 0, the second one that with id 6, of CPU 1. */
+static const struct event_desc desc = {
+	.attr = {.type = PERF_TYPE_SOFTWARE,
+		 .config = PERF_COUNT_SW_CONTEXT_SWITCHES,
+		 .sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW,
+		 .sample_id_all = 1},
+	.name = (char *)"offcpu-time",
+	.ids = (uint64_t[]){5, 6},
+	.nr_ids = 2,
+};
+
+struct step {
+	uint32_t what, cpu; /* what: IN, OUT or LOST */
+	uint64_t time_ns;
+};
+
+static struct off_cpu_wait seen[MOST];
+static uint64_t seen_end_ns[MOST];
+static size_t nr_seen;
+
+static void queue(struct writer *writer, const struct step *step)
+{
+	struct {
+		struct perf_event_header header;
+		uint64_t more[2]; /* of LOST: id, nr */
+		uint32_t pid, tid;
+		uint64_t time_ns, cpu, id;
+	} record = {.more = {5 + step->cpu, 1},
+		    .pid = TASK,
+		    .tid = TASK,
+		    .time_ns = step->time_ns,
+		    .cpu = step->cpu,
+		    .id = 5 + step->cpu};
+	size_t less = step->what == LOST ? 0 : sizeof(record.more);
+	const struct perf_event_header header = {.type = step->what == LOST ? PERF_RECORD_LOST : PERF_RECORD_SWITCH,
+						 .misc = step->what == OUT ? PERF_RECORD_MISC_SWITCH_OUT : 0,
+						 .size = (uint16_t)(sizeof(record) - less)};
+	const struct span spans[] = {{&header, sizeof(header)},
+				     {(uint8_t *)&record.more + less, header.size - sizeof(header)}};
+
+	assert_int_equal(writer_queue(writer, spans, 2), 0);
+}
+
+static void read_waits(FILE *file)
+{
+	static _Alignas(8) uint8_t bytes[EXTENT_BYTES];
+	const struct perf_event_header *record;
+	struct sample sample;
+
+	nr_seen = 0;
+	rewind(file);
+	size_t len = fread(bytes, 1, sizeof(bytes), file);
+	for (size_t at = 0; at < len; at += record->size) {
+		record = (const void *)(bytes + at);
+		assert_true(record->size >= sizeof(*record) && record->size <= len - at);
+		if (record->type != PERF_RECORD_SAMPLE)
+			continue;
+		assert_true(nr_seen < MOST);
+		assert_int_equal(sample_decode(&desc.attr, record, &sample), 0);
+		assert_int_equal(off_cpu_decode(&sample, &seen[nr_seen]), 0);
+		seen_end_ns[nr_seen++] = sample.time;
+	}
+}
+
+/* In the order in which rings are drained. `nr_lost`: as the kernel counts. */
+static void take(const struct step steps[], size_t nr_steps, uint64_t nr_lost)
+{
+	const struct off_cpu_params params = {.events = &desc, .nr_events = 1, .wake_ups = 1};
+	const struct batch_pool_params pool_params = {.nr_pipelines = 1,
+						      .no_index = true,
+						      .nr_workers = 1,
+						      .extent_bytes = EXTENT_BYTES,
+						      .budget_bytes = 64 * EXTENT_BYTES};
+	FILE *file = tmpfile();
+	struct off_cpu_stages *stages;
+	struct writer *inner, *writer;
+	struct writer_end ended;
+	struct batch_pool *pool;
+	struct stage *stage;
+
+	assert_int_equal(off_cpu_stages_new(&params, &stages), 0);
+	for (size_t i = 0; i < desc.nr_ids; i++)
+		assert_int_equal(off_cpu_add_ring(stages, desc.ids[i], i), 0);
+	assert_int_equal(batch_pool_new(&pool_params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(file)}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	struct stage_maker *maker = off_cpu_maker(stages);
+	assert_int_equal(maker->make(maker, &(struct stage_output){.nr = 1, .regular = true}, &stage), 0);
+	pipeline_add_stage(writer, stage);
+	for (size_t i = 0; i < nr_steps; i++)
+		queue(writer, &steps[i]);
+	off_cpu_stop(stages, 20000, nr_lost);
+	pipeline_run_stages(writer);
+	assert_int_equal(writer_end(writer, &ended), 0);
+	stage->ops->free(stage);
+	read_waits(file);
+	fclose(file);
+	batch_pool_free(pool);
+	off_cpu_stages_free(stages);
+}
+
+static void expect(size_t at, uint64_t end_ns, uint64_t ns, bool unknown)
+{
+	assert_true(at < nr_seen);
+	assert_int_equal(seen_end_ns[at], end_ns);
+	assert_int_equal(seen[at].ns, ns);
+	assert_int_equal(!!(seen[at].flags & OFF_CPU_UNKNOWN), unknown);
+}
+
+/* The ring says so with its next record, long after the task has gone on elsewhere. */
+static void test_loss_found_later(void **state)
+{
+	static const struct step steps[] = {
+		{IN, 0, 1000},   {OUT, 0, 1200}, {IN, 0, 1500},  {OUT, 0, 2000},
+		{LOST, 0, 9000}, {IN, 1, 5000},  {OUT, 1, 9100}, {IN, 1, 9500},
+	};
+
+	(void)state;
+	take(steps, sizeof(steps) / sizeof(steps[0]), 1);
+	assert_int_equal(nr_seen, 3);
+	expect(0, 1500, 300, false); /* before the loss */
+	expect(1, 5000, 3000, true);
+	expect(2, 9500, 400, false); /* behind it */
+}
+
+/* No record comes in that ring any more: the kernel's count tells. */
+static void test_loss_without_a_record(void **state)
+{
+	static const struct step steps[] = {{IN, 0, 1000}, {OUT, 0, 2000}, {IN, 1, 5000}};
+
+	(void)state;
+	take(steps, sizeof(steps) / sizeof(steps[0]), 0);
+	assert_int_equal(nr_seen, 1);
+	expect(0, 5000, 3000, false);
+	take(steps, sizeof(steps) / sizeof(steps[0]), 1);
+	assert_true(nr_seen > 0);
+	expect(0, 5000, 3000, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_loss_found_later),
+		cmocka_unit_test(test_loss_without_a_record),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
