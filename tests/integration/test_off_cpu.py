@@ -260,6 +260,28 @@ def test_killed_while_blocked(record, millrace, tmp_path):
     assert not any(wait.flags & (UNKNOWN | GOES_ON) for wait in longest)
 
 
+# Of two threads the first one ends first: by the end of the other the process ends. 60, 93: exit(2) of x86-64, arm64.
+TWO_ENDS = """
+import ctypes, os, threading, time
+def end():
+    time.sleep(0.05)
+    print(os.getpid(), threading.get_native_id(), os.getppid(), flush=True)
+threading.Thread(target=end).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == 'x86_64' else 93, 0)
+"""
+
+
+def test_woken_by_the_end_of_a_thread(millrace, tmp_path):
+    """It has no number any more when it wakes who waits for its process."""
+    path, program = tmp_path / 'perf.data', tmp_path / 'ends.py'
+    program.write_text(TWO_ENDS)
+    done = millrace('record', '-e', 'dummy', '--off-cpu', '-o', path,
+                    '--', 'sh', '-c', f'{sys.executable} {program}; true')
+    pid, tid, shell = map(int, done.out.split())
+    longest = max(by_tid(waits_of(path))[shell], key=lambda wait: wait.ns)
+    assert tid != pid and longest.waker == (pid, tid)
+
+
 def test_no_wait_after_the_end_of_a_process(millrace, tmp_path):
     path = tmp_path / 'perf.data'
     done = millrace('record', '-a', '-e', 'dummy', '--off-cpu=0', '-o', path,

@@ -125,13 +125,19 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 {
 	/* Of common_flags: include/linux/trace_events.h, TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ. */
 	enum { FLAGS_OFFSET = 2, IN_INTERRUPT = 0x08 | 0x10 };
+	static const struct tracepoint_field common_pid = {.offset = 4, .bytes = sizeof(uint32_t)};
 	struct sample sample;
-	uint64_t tid;
+	uint64_t tid, by;
 
 	if (sample_decode(&stages->params.events[stages->params.wake_ups].attr, (const void *)bytes, &sample) ||
 	    sample.raw.len <= FLAGS_OFFSET || !read_field(sample.raw, stages->params.fields.woken, &tid))
 		return 0;
 	bool interrupt = ((const uint8_t *)sample.raw.ptr)[FLAGS_OFFSET] & IN_INTERRUPT;
+	/* A task that has ended has no number any more: by its end it wakes those that wait for it. */
+	if (sample.tid == UINT32_MAX && read_field(sample.raw, common_pid, &by)) {
+		sample.tid = (uint32_t)by;
+		sample.pid = sample.pid == UINT32_MAX ? sample.tid : sample.pid;
+	}
 	struct waits_waker waker = {.pid = interrupt ? 0 : sample.pid,
 				    .tid = interrupt ? 0 : sample.tid,
 				    .ips = {sample.ips, sample.nr_ips * sizeof(*sample.ips)}};
