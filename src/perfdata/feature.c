@@ -89,6 +89,22 @@ int feature_set_add(struct feature_set *set, enum feature_bit bit, struct buf *p
 	return 0;
 }
 
+bool feature_set_remove_largest(struct feature_set *set, enum feature_bit kept)
+{
+	size_t largest = set->nr;
+
+	for (size_t i = 0; i < set->nr; i++)
+		if (set->payloads[i].bit != kept &&
+		    (largest == set->nr || set->payloads[i].len > set->payloads[largest].len))
+			largest = i;
+	if (largest == set->nr)
+		return false;
+	free(set->payloads[largest].bytes);
+	set->nr--;
+	memmove(set->payloads + largest, set->payloads + largest + 1, (set->nr - largest) * sizeof(*set->payloads));
+	return true;
+}
+
 static uint64_t add_checksum(uint64_t sum, const uint8_t *bytes, size_t len)
 {
 	const uint64_t prime = 0x100000001b3;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/span.h"
@@ -31,6 +32,9 @@ void feature_set_fini(struct feature_set *set);
  * that bit is replaced. 0, or -ENOMEM (also when the encoder of the payload ran out of memory).
  */
 int feature_set_add(struct feature_set *set, enum feature_bit bit, struct buf *payload);
+
+/* But for `kept`; false: there is nothing else in the set. */
+bool feature_set_remove_largest(struct feature_set *set, enum feature_bit kept);
 
 /*
  * Appends table, private sections and payloads, to be written at file offset `at` (= data.offset +

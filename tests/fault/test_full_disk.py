@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A disk that is full: the recording ends by itself, once, and what is in the file can be read."""
-import sys
 import pathlib
+import re
+import sys
 
 import pytest
 
@@ -23,6 +24,21 @@ def test_full_disk(millrace, perf, programs, need_tracefs, tmpfs, event):
     assert samples > 100
     script = perf('script', '-i', file, '-F', 'tid')
     assert len(script.out.split()) == samples
+
+
+@pytest.mark.parametrize('size, fields', [('1m', 'NR 110 ('), ('64k', '')], ids=['full', 'too_small_for_tracing_data'])
+@pytest.mark.parametrize('pack', [[], ['-z']], ids=['plain', 'z'])
+def test_full_disk_of_a_directory(millrace, programs, need_tracefs, tmpfs, size, fields, pack):
+    """Its main file says that there are others, and what is in them counts."""
+    file = tmpfs(size) / 'p.data'
+    done = millrace('record', '--threads', *pack, '-e', 'raw_syscalls:sys_enter', '-o', file, '--',
+                    programs / 'syscalls', '-t', '2', '-n', '2000000000', status=255)
+    assert sum('No space left' in line for line in done.err.splitlines()) == 1, done.err
+    captured = int(re.search(r'captured (\d+) samples', done.err)[1])
+    assert captured > 100 or pack
+    done = millrace('script', '-F', 'event,trace', '-i', file)
+    assert done.err == '' and done.out.count('raw_syscalls:sys_enter:') == captured
+    assert fields in done.out
 
 
 def test_disk_without_room_for_anything(millrace, need_root, tmpfs):

@@ -238,10 +238,36 @@ static int sync_files(const struct finish_params *params)
 	return err;
 }
 
+/* What the recorder knew before the first record. */
+static int collect_known(const struct finish_params *params, struct feature_set *set)
+{
+	int err = features_collect(params->features, set);
+
+	return err ? err : add_dir_format(params, set);
+}
+
+/*
+ * Of a directory: as many of the features that were known before the first record as there is room for. The largest are
+ * left out first; that it is a directory is the least, without which the files with the records are not read.
+ */
+static int write_known_features(const struct finish_params *params, uint64_t data_bytes, struct file_header *header)
+{
+	struct feature_set set = {0};
+	int err = collect_known(params, &set);
+
+	if (!err)
+		err = write_features(params, &set, data_bytes, header);
+	while (takes_no_more(err) && feature_set_remove_largest(&set, FEATURE_DIR_FORMAT))
+		err = write_features(params, &set, data_bytes, header);
+	feature_set_fini(&set);
+	return err;
+}
+
 /*
  * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make
- * room, an eighth of them at a time: without features tracepoints and names could not be read at all. The file is
- * readable then, and the first error is told all the same.
+ * room, an eighth of them at a time: without features tracepoints and names could not be read at all. In a directory,
+ * where the samples are in other files, there are fewer features instead. The file is readable then, and the first
+ * error is told all the same.
  */
 static int write_tail(const struct finish_params *params, const struct feature_set *set, struct finish_result *result)
 {
@@ -250,7 +276,9 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 	uint64_t data_bytes = result->data_bytes, need = encoded_bytes(set) + SLACK;
 	int first_err = write_features(params, set, data_bytes, &header);
 
-	for (int err = first_err; takes_no_more(err);) {
+	if (takes_no_more(first_err) && params->nr_parts)
+		(void)!write_known_features(params, data_bytes, &header);
+	for (int err = params->nr_parts ? 0 : first_err; takes_no_more(err);) {
 		uint64_t less = data_bytes / PART > need ? data_bytes / PART : need;
 		int64_t shorter = record_end_before(params, data_bytes, less);
 		if (shorter <= 0 || ftruncate(params->fd, (off_t)header.data.offset + shorter))
@@ -299,9 +327,7 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 	if (ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) && errno != EINVAL)
 		cut_err = -errno; /* rubbish behind the end harms no reader: go on */
 	put_only_record(params, &result);
-	int err = features_collect(params->features, &set);
-	if (!err)
-		err = add_dir_format(params, &set);
+	int err = collect_known(params, &set);
 	if (!err)
 		err = add_collected(params, &set, &result);
 	if (!err)
@@ -318,14 +344,8 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 int write_provisional_header(const struct finish_params *params)
 {
 	struct file_header header = params->header;
-	struct feature_set set = {0};
-	int err = features_collect(params->features, &set);
+	int err = write_known_features(params, params->data_bytes, &header);
 
-	if (!err)
-		err = add_dir_format(params, &set);
-	if (!err)
-		err = write_features(params, &set, params->data_bytes, &header);
-	feature_set_fini(&set);
 	header.data.size = params->data_bytes;
 	return err ? err : fd_pwrite(params->fd, &header, sizeof(header), 0);
 }
