@@ -181,7 +181,7 @@ static int remove_old(const struct file_place *place, const char *old, bool by_d
 	return 0;
 }
 
-/* What was recorded before, or a link that is not followed, is kept, one generation of it. */
+/* What was recorded before, or a link that is not followed, is kept, one generation of it. 1: there was something. */
 static int keep_old(const struct file_place *place, struct diag *reterr)
 {
 	AUTO_FREE char *old = NULL;
@@ -201,7 +201,7 @@ static int keep_old(const struct file_place *place, struct diag *reterr)
 	if (S_ISLNK(mode))
 		log_note("%s was a link of another user: it is not followed, and is now called %s.old", place->path,
 			 place->path);
-	return 0;
+	return 1;
 }
 
 static int create_error(const char *path, int err, struct diag *reterr)
@@ -214,29 +214,32 @@ struct unnamed_output {
 	char temporary[FILE_PLACE_TEMPORARY_ROOM];
 };
 
-/* In place of what has the name now, which is kept. */
+/* In place of what has the name now, which is kept. 1: there was something. */
 static int give_name(const struct file_place *place, const char *temporary, struct diag *reterr)
 {
-	int err = keep_old(place, reterr);
+	int kept = keep_old(place, reterr);
 
-	if (err)
-		return err;
-	err = file_place_rename(place, temporary);
-	return err ? create_error(place->path, err, reterr) : 0;
+	if (kept < 0)
+		return kept;
+	int err = file_place_rename(place, temporary);
+	return err ? create_error(place->path, err, reterr) : kept;
 }
 
 /* The file is made before what was recorded before is touched: one that cannot be made has changed nothing. */
-static int create_file(const struct file_place *place, struct diag *reterr)
+static int create_file(const struct file_place *place, bool *ret_kept, struct diag *reterr)
 {
 	char temporary[FILE_PLACE_TEMPORARY_ROOM];
 	AUTO_FD int fd = file_place_create_temporary(place, temporary);
 
 	if (fd < 0)
 		return create_error(place->path, fd, reterr);
-	int err = give_name(place, temporary, reterr);
-	if (err)
+	int kept = give_name(place, temporary, reterr);
+	if (kept < 0) {
 		file_place_discard(place, temporary);
-	return err ? err : take_fd(&fd);
+		return kept;
+	}
+	*ret_kept = kept;
+	return take_fd(&fd);
 }
 
 static int create_unnamed(struct file_place *place, struct unnamed_output **ret, struct diag *reterr)
@@ -294,7 +297,9 @@ static int open_path(const char *path, bool named, struct output_path *ret, stru
 		if (dest.fd < 0)
 			return create_error(dest.path, dest.fd, reterr);
 	} else {
-		dest.fd = named ? create_file(&place, reterr) : create_unnamed(&place, &dest.unnamed, reterr);
+		dest.made = named;
+		dest.fd =
+			named ? create_file(&place, &dest.kept, reterr) : create_unnamed(&place, &dest.unnamed, reterr);
 		if (dest.fd < 0)
 			return dest.fd;
 	}
@@ -321,11 +326,13 @@ int output_path_name(struct output_path *dest, struct diag *reterr)
 	/* Another one may have this name by now. */
 	struct file_place *place = &unnamed->place;
 	place->exists = fstatat(place->dir_fd, place->name, &place->st, AT_SYMLINK_NOFOLLOW) == 0;
-	int err = give_name(place, unnamed->temporary, reterr);
-	if (err)
-		return err;
+	int kept = give_name(place, unnamed->temporary, reterr);
+	if (kept < 0)
+		return kept;
 	unnamed_free(unnamed);
 	dest->unnamed = NULL;
+	dest->made = true;
+	dest->kept = kept;
 	return 0;
 }
 
@@ -346,15 +353,16 @@ static int make_directory(const struct file_place *place, struct diag *reterr)
 
 int output_path_open_directory(const char *path, struct output_path *ret, struct diag *reterr)
 {
-	struct output_path dest = {.path = path ? path : "perf.data", .fd = -1};
+	struct output_path dest = {.path = path ? path : "perf.data", .fd = -1, .made = true};
 	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
 
 	int err = file_place_find(dest.path, &place, reterr);
 	if (err)
 		return err;
-	err = keep_old(&place, reterr);
-	if (err)
-		return err;
+	int kept = keep_old(&place, reterr);
+	if (kept < 0)
+		return kept;
+	dest.kept = kept;
 	if (place.exists && S_ISREG(place.st.st_mode) && !place.st.st_size)
 		unlinkat(place.dir_fd, place.name, 0);
 	AUTO_FD int dir_fd = make_directory(&place, reterr);
@@ -429,6 +437,33 @@ int output_path_close(struct output_path *dest)
 	if (fd < 0 || fd == STDOUT_FILENO)
 		return 0;
 	return close(fd) ? -errno : 0;
+}
+
+/* Another recorder may have put its own there. */
+static bool has_its_name(const struct output_path *dest, const struct file_place *place)
+{
+	struct stat own, there = place->st;
+
+	if (!place->exists || fstat(dest->fd, &own))
+		return false;
+	if (dest->main_path && stat(dest->main_path, &there))
+		return false;
+	return own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
+void output_path_undo(const struct output_path *dest)
+{
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
+	AUTO_FREE char *old = NULL;
+
+	if (!dest->made || file_place_find(dest->path, &place, NULL) || !has_its_name(dest, &place))
+		return;
+	output_path_remove(dest->path);
+	if (!dest->kept || old_name(&place, &old, NULL))
+		return;
+	/* EINVAL: file systems that cannot do this. */
+	if (renameat2(place.dir_fd, old, place.dir_fd, place.name, RENAME_NOREPLACE) && errno == EINVAL)
+		renameat(place.dir_fd, old, place.dir_fd, place.name);
 }
 
 static void format_time(uint64_t hundredths, char *ret, size_t size)

@@ -15,6 +15,8 @@ struct unnamed_output;
 struct output_path {
 	int fd;                         /* -1: closed; of a pipe it is borrowed when it is standard output */
 	bool pipe;                      /* cannot seek: the pipe layout is written */
+	bool made;                      /* by us, under its name: not a pipe or a device */
+	bool kept;                      /* what had the name before is now called PATH.old */
 	const char *path;               /* "perf.data", "-"; borrowed */
 	char *main_path;                /* heap; of a directory's main file, "perf.data/data"; NULL: no directory */
 	struct unnamed_output *unnamed; /* heap; of output_path_open_unnamed(); NULL: it has its name */
@@ -56,6 +58,12 @@ int output_path_open_directory(const char *path, struct output_path *ret, struct
 /* A new file in such a directory, of mode 0600: an fd. -EEXIST: it is there. */
 int output_path_create_part(const char *path, struct diag *reterr);
 int output_path_close(struct output_path *dest);
+
+/*
+ * Removes the output, which is not closed, if it still has its name, and gives that back to what had it before. For one
+ * that nothing was recorded into.
+ */
+void output_path_undo(const struct output_path *dest);
 
 /*
  * Calls fsync(2) for the directory of the file; with a data directory for that and for its parent directory. So the

@@ -949,12 +949,8 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 
 static int start_events(struct recording *rec, struct diag *reterr)
 {
-	/* All our threads run by now. */
-	memory_lock();
-	int err = eventset_leave_out_recorder(&rec->set, reterr);
+	int err = 0;
 
-	if (err)
-		return err;
 	if (!rec->options->times.delayed)
 		err = eventset_enable(&rec->set);
 	else if (!rec->workload.pid)
@@ -1417,8 +1413,14 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		output_file_write_provisional_header(&rec->output, &rec->common);
 		err = open_ledger(rec, reterr);
 	}
+	if (!err) { /* all our threads run by now */
+		memory_lock();
+		err = eventset_leave_out_recorder(&rec->set, reterr);
+	}
 	if (err && rec->readers.nr) /* they use what is freed before them */
 		readers_stop(&rec->readers);
+	if (err)
+		output_path_undo(&rec->output.dest);
 	return err;
 }
 
