@@ -9,6 +9,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from perfdata import PerfData  # noqa: E402
 
+# For sh(1) under a recorder: one more file is there, and is written for a while.
+NEXT_FILE = 'nr=$((nr + 1)); kill -USR2 $PPID; until [ $(ls | grep -c "x.data.*[0-9]$") -ge $nr ]; do :; done; '
+
 
 def test_filters_add_up(millrace, perf, need_tracefs, tmp_path):
     """Of the shell's writes of 1 to 9 bytes those of 3 to 5 are wanted."""
@@ -35,6 +38,20 @@ def test_own_calls_left_out(program, need_tracefs, spawn, tmp_path, options):
     pids = [sample.pid for sample in PerfData(files[0]).samples()]
     assert pids
     assert recorder.pid not in pids
+
+
+@pytest.mark.parametrize('option', ['--switch-output=signal', '--flight=5s'])
+def test_own_calls_left_out_of_later_files(program, need_tracefs, spawn, millrace, tmp_path, option):
+    """No thread of the recorder is started after those that the filter names."""
+    recorder = spawn([program, 'record', '-q', '-B', option, '-o', tmp_path / 'x.data', '-a', '-e', 'raw_syscalls:*',
+                      '--exclude-perf', '--', 'sh', '-c', f'nr=0; {NEXT_FILE}{NEXT_FILE}{NEXT_FILE}:'], cwd=tmp_path)
+    assert recorder.wait(60) == 0
+    files = list(tmp_path.iterdir())
+    assert len(files) >= 3
+    for file in files:
+        pids = set(millrace('script', '-F', 'pid', '-i', file).out.split())
+        assert pids
+        assert str(recorder.pid) not in pids
 
 
 @pytest.mark.parametrize('arguments, words', [

@@ -124,43 +124,88 @@ static int do_chores(struct housekeeping *housekeeping, struct chore *reading, s
 	return left < AT_MOST ? (int)left : AT_MOST;
 }
 
+static void begin(const struct housekeeping *housekeeping, struct chore *reading, struct chore *storing)
+{
+	uint64_t now = now_ms();
+
+	*reading = (struct chore){.next_ms = now + READ_MS, .run = read_counters};
+	*storing = (struct chore){.next_ms = now, .run = housekeeping->sync_ms ? sync_out : commit};
+}
+
 static void *run(void *arg)
 {
 	struct housekeeping *housekeeping = arg;
-	struct pollfd stop = {.fd = housekeeping->stop_fd, .events = POLLIN};
-	uint64_t now = now_ms();
-	struct chore reading = {.next_ms = now + READ_MS, .run = read_counters};
-	struct chore storing = {.next_ms = now, .run = housekeeping->sync_ms ? sync_out : commit};
+	struct pollfd wake = {.fd = housekeeping->wake_fd, .events = POLLIN};
+	struct chore reading, storing;
+	uint64_t count;
 
+	begin(housekeeping, &reading, &storing);
 	for (;;) {
-		int ready = poll(&stop, 1, do_chores(housekeeping, &reading, &storing));
-		if (ready > 0 || (ready < 0 && errno != EINTR))
+		pthread_mutex_lock(&housekeeping->lock);
+		bool stop = housekeeping->stop;
+		if (housekeeping->resumed) {
+			housekeeping->resumed = false;
+			(void)!fd_read(wake.fd, &count, sizeof(count));
+			begin(housekeeping, &reading, &storing);
+		}
+		int left_ms = stop ? 0 : do_chores(housekeeping, &reading, &storing);
+		housekeeping->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		pthread_mutex_unlock(&housekeeping->lock);
+		if (stop || (poll(&wake, 1, left_ms) < 0 && errno != EINTR))
 			break;
 	}
-	housekeeping->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return NULL;
 }
 
 int housekeeping_start(struct housekeeping *housekeeping)
 {
-	housekeeping->stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (housekeeping->stop_fd < 0)
+	housekeeping->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (housekeeping->wake_fd < 0)
 		return -errno;
+	pthread_mutex_init(&housekeeping->lock, NULL);
 	int err = -pthread_create(&housekeeping->thread, NULL, run, housekeeping);
 	housekeeping->started = !err;
 	if (err)
-		close(housekeeping->stop_fd);
+		close(housekeeping->wake_fd);
 	return err;
+}
+
+static void wake(struct housekeeping *housekeeping)
+{
+	const uint64_t one = 1;
+
+	(void)!fd_write(housekeeping->wake_fd, &one, sizeof(one));
+}
+
+void housekeeping_pause(struct housekeeping *housekeeping)
+{
+	if (!housekeeping->started || housekeeping->paused)
+		return;
+	pthread_mutex_lock(&housekeeping->lock);
+	housekeeping->paused = true;
+}
+
+void housekeeping_resume(struct housekeeping *housekeeping)
+{
+	if (!housekeeping->paused)
+		return;
+	housekeeping->paused = false;
+	housekeeping->resumed = true;
+	wake(housekeeping);
+	pthread_mutex_unlock(&housekeeping->lock);
 }
 
 void housekeeping_stop(struct housekeeping *housekeeping)
 {
-	const uint64_t one = 1;
-
 	if (!housekeeping->started)
 		return;
-	(void)!fd_write(housekeeping->stop_fd, &one, sizeof(one));
+	housekeeping_pause(housekeeping);
+	housekeeping->paused = false;
+	housekeeping->stop = true;
+	wake(housekeeping);
+	pthread_mutex_unlock(&housekeeping->lock);
 	pthread_join(housekeeping->thread, NULL);
-	close(housekeeping->stop_fd);
+	pthread_mutex_destroy(&housekeeping->lock);
+	close(housekeeping->wake_fd);
 	housekeeping->started = false;
 }

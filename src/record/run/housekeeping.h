@@ -2,7 +2,8 @@
 /*
  * housekeeping: a thread beside the readers for periodic work that must not hold up a drain: reading the counters for
  * the ledger, committing the file, fdatasync(2). Owned by the recording; book and commit are the thread's from
- * housekeeping_start() to housekeeping_stop().
+ * housekeeping_start() to housekeeping_stop(), but not while it is paused. It is one thread to the end: --exclude-perf
+ * names the threads that there are at the start.
  */
 #pragma once
 
@@ -40,12 +41,21 @@ struct housekeeping {
 	size_t nr_sync_fds;
 	uint64_t sync_ms;     /* 0: never */
 	uint64_t interval_ns; /* between two samples of a CPU at least; 0: they may come at any time */
-	int stop_fd;          /* eventfd(2) */
+	int wake_fd;          /* eventfd(2) */
 	pthread_t thread;
-	bool started;
-	uint64_t cpu_ns; /* valid after housekeeping_stop() */
+	pthread_mutex_t lock; /* held by the thread while it works, and by the caller while it is paused */
+	bool started, paused; /* the caller's */
+	bool stop, resumed;   /* under the lock */
+	uint64_t cpu_ns;      /* valid while it is paused, and after housekeeping_stop() */
 };
 
-/* Starts the thread. The fields above `stop_fd` must be set, and must not change while it runs. 0 or -errno. */
+/* Starts the thread. The fields above `wake_fd` must be set, and must not change while it runs. 0 or -errno. */
 int housekeeping_start(struct housekeeping *housekeeping);
+
+/*
+ * Waits until the thread has done what it is about; then it does nothing, and those fields may change, until it is
+ * resumed by the same caller.
+ */
+void housekeeping_pause(struct housekeeping *housekeeping);
+void housekeeping_resume(struct housekeeping *housekeeping);
 void housekeeping_stop(struct housekeeping *housekeeping); /* idempotent; zeroed is fine */

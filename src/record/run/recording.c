@@ -1080,7 +1080,7 @@ static int prepare_housekeeping(struct recording *rec)
 /* For the rotation: the housekeeping looks at the present output only. */
 static void pause_housekeeping(void *recording)
 {
-	housekeeping_stop(&((struct recording *)recording)->housekeeping);
+	housekeeping_pause(&((struct recording *)recording)->housekeeping);
 }
 
 static int resume_housekeeping(void *recording)
@@ -1088,7 +1088,9 @@ static int resume_housekeeping(void *recording)
 	struct recording *rec = recording;
 	int err = prepare_housekeeping(rec);
 
-	return err ? err : housekeeping_start(&rec->housekeeping);
+	if (!err)
+		housekeeping_resume(&rec->housekeeping);
+	return err;
 }
 
 static int open_rotation(struct recording *rec, struct diag *reterr)
