@@ -7,6 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import sanitized  # noqa: E402
 from perfdata import PerfData  # noqa: E402
 
 # For sh(1) under a recorder: one more file is there, and is written for a while.
@@ -52,6 +53,26 @@ def test_own_calls_left_out_of_later_files(program, need_tracefs, spawn, millrac
         pids = set(millrace('script', '-F', 'pid', '-i', file).out.split())
         assert pids
         assert str(recorder.pid) not in pids
+
+
+def test_many_threads(program, programs, need_tracefs, run, tmp_path):
+    """A filter may be as long as a page: the numbers of 200 threads, one by one, are longer."""
+    if sanitized():
+        pytest.skip('a library cannot be loaded before that of the sanitizer')
+    done = run([program, 'record', '-o', tmp_path / 'x.data', '-e', 'raw_syscalls:sys_enter', '--exclude-perf', '--',
+                'true'], env={'LD_PRELOAD': str(programs / 'many_threads.so'), 'MANY_THREADS': '200'})
+    assert 'captured' in done.err
+
+
+def test_threads_and_filter_are_too_long(millrace, need_tracefs, tmp_path):
+    """Each by itself is taken."""
+    wanted = ' || '.join(['id == 1'] * 371)
+    options = ['-o', tmp_path / 'x.data', '-e', 'raw_syscalls:sys_enter', '--filter', wanted]
+    assert 4060 < len(wanted) < 4096
+    done = millrace('record', *options, '--exclude-perf', '--', 'true', status=255)
+    assert len(done.err.splitlines()) == 1 and '--exclude-perf' in done.err and 'is longer than' in done.err, done.err
+    assert list(tmp_path.iterdir()) == []
+    millrace('record', *options, '--', 'true')
 
 
 @pytest.mark.parametrize('arguments, words', [

@@ -588,7 +588,7 @@ static int try_filter(const struct event *event, struct diag *reterr)
 {
 	struct perf_event_attr attr = {
 		.type = event->attr.type, .size = PERF_ATTR_SIZE_VER0, .config = event->attr.config, .disabled = 1};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0UL);
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	int err = fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) ? -errno : 0;
 
 	if (fd >= 0)
@@ -609,23 +609,65 @@ int eventset_set_filters(const struct eventset *set, struct diag *reterr)
 	return err;
 }
 
-/* "common_pid != 17 && common_pid != 18": common_pid is what user space calls a thread id. */
-static int put_own_threads(struct buf *out)
+static int compare_tids(const void *one, const void *other)
 {
+	const pid_t *first = one, *second = other;
+
+	return (*first > *second) - (*first < *second);
+}
+
+static int own_threads(pid_t **ret, size_t *ret_nr)
+{
+	AUTO_BUF struct buf tids = {0};
 	DIR *dir = opendir("/proc/self/task");
 
 	if (!dir)
 		return -errno;
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (entry->d_name[0] != '.')
-			buf_printf(out, "%scommon_pid != %s", out->len ? " && " : "", entry->d_name);
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		pid_t tid = (pid_t)atoi(entry->d_name);
+		if (tid > 0)
+			buf_put(&tids, &tid, sizeof(tid));
+	}
 	closedir(dir);
-	return out->failed ? -ENOMEM : 0;
+	if (tids.failed)
+		return -ENOMEM;
+	*ret_nr = tids.len / sizeof(**ret);
+	*ret = (pid_t *)take_ptr(tids.data);
+	qsort(*ret, *ret_nr, sizeof(**ret), compare_tids);
+	return 0;
+}
+
+/*
+ * "common_pid != 17 && (common_pid < 20 || common_pid > 29)": common_pid is what user space calls a thread id. Threads
+ * that were started one after the other mostly have numbers without a gap; a filter may be as long as a page.
+ */
+static int put_own_threads(struct buf *out, size_t *ret_nr)
+{
+	AUTO_FREE pid_t *tids = NULL;
+	int err = own_threads(&tids, ret_nr);
+
+	for (size_t i = 0, next; !err && i < *ret_nr; i = next) {
+		for (next = i + 1; next < *ret_nr && tids[next] == tids[next - 1] + 1;)
+			next++;
+		buf_put_text(out, i ? " && " : "");
+		if (next == i + 1)
+			buf_printf(out, "common_pid != %d", tids[i]);
+		else
+			buf_printf(out, "(common_pid < %d || common_pid > %d)", tids[i], tids[next - 1]);
+	}
+	return err || !out->failed ? err : -ENOMEM;
+}
+
+/* ftrace_profile_set_filter() of the kernel takes so much, with the zero at the end. */
+static bool is_too_long(const char *filter)
+{
+	return strlen(filter) >= (size_t)sysconf(_SC_PAGESIZE);
 }
 
 int eventset_leave_out_recorder(const struct eventset *set, struct diag *reterr)
 {
 	AUTO_BUF struct buf others = {0};
+	size_t nr_threads = 0;
 	int err = 0;
 
 	for (size_t e = 0; e < set->events->nr && !err; e++) {
@@ -633,11 +675,17 @@ int eventset_leave_out_recorder(const struct eventset *set, struct diag *reterr)
 		AUTO_BUF struct buf whole = {0};
 		if (!event->leaves_out_recorder)
 			continue;
-		if (!others.len && (err = put_own_threads(&others)) < 0)
+		if (!others.len && (err = put_own_threads(&others, &nr_threads)) < 0)
 			return diag_set(reterr, err, "--exclude-perf needs /proc: %s", strerror(-err));
 		if (event->filter)
 			buf_printf(&whole, "(%s) && (%s)", event->filter, buf_text(&others));
-		err = set_filter(set, e, event->filter ? buf_text(&whole) : buf_text(&others), reterr);
+		const char *filter = event->filter ? buf_text(&whole) : buf_text(&others);
+		if (is_too_long(filter))
+			return diag_set(reterr, -E2BIG,
+					"--exclude-perf: a filter for %s that names the recorder's %zu threads is "
+					"longer than the kernel takes: use fewer threads, as with --no-threads",
+					event->name, nr_threads);
+		err = set_filter(set, e, filter, reterr);
 	}
 	return err;
 }
