@@ -421,12 +421,14 @@ def test_hint_for_run_time_code_of_a_program_that_python_started(millrace, progr
     assert 'code that jit (pid ' in said and 'make its runtime write' in said and '-X perf' not in said, said
 
 
-def test_hint_for_children(millrace, spawn, tmp_path):
+@pytest.mark.parametrize('options, said', [([], ' and those that it starts from now on'), (['-i'], '')], ids=str)
+def test_hint_for_children(millrace, spawn, tmp_path, options, said):
     """A server's work is in processes that were there before."""
     parent = spawn(['sh', '-c', 'sleep 60 & sleep 60 & wait'])
     wait_until(lambda: open(f'/proc/{parent.pid}/task/{parent.pid}/children').read().count(' ') == 2, 'two children')
-    done = millrace('record', '-e', 'cpu-clock', '-p', parent.pid, '-o', tmp_path / 'data', '--', 'sleep', '0.1')
-    assert re.search(rf'no samples: -p takes process {parent.pid} \(sh\) and .* not the 2 that it has', done.err)
+    done = millrace('record', *options, '-e', 'cpu-clock', '-p', parent.pid, '-o', tmp_path / 'data', '--', 'sleep',
+                    '0.1')
+    assert f'no samples: -p takes process {parent.pid} (sh){said}, but not the 2 children that it has' in done.err
 
 
 MANY_INLINED = '''

@@ -52,6 +52,14 @@ def test_group_that_does_not_fit(millrace, perf, need_root, tmp_path):
     assert '{' not in perf('evlist', '-g', '-i', file).out
 
 
+@pytest.mark.parametrize('options, is_noted', [([], True), (['-i'], False), (['-a'], False)], ids=str)
+def test_tasks_that_are_left_out_are_named(millrace, need_root, tmp_path, options, is_noted):
+    """perf leaves them out without a word."""
+    done = millrace('record', '-o', tmp_path / 'x.data', *options, '-e', '{cpu-clock,faults}:S,cs', '--', 'true')
+    assert ('cpu-clock: tasks that the recorded ones start are not recorded' in done.err) == is_noted
+    assert done.err.count('\n') == 1 + is_noted
+
+
 def test_all_events_as_one_group(millrace, perf, need_root, tmp_path):
     file = tmp_path / 'x.data'
     perf('record', '-o', file, '-e', 'cpu-clock,faults,cs', '--', *BUSY)

@@ -147,8 +147,16 @@ static size_t count_children(const struct target *target)
 	return nr;
 }
 
+static bool any_inherits(const struct event_list *events)
+{
+	for (size_t i = 0; i < events->nr; i++)
+		if (events->events[i].attr.inherit && !events->events[i].side_band)
+			return true;
+	return false;
+}
+
 /* Servers work in processes that were there before. */
-static void hint_children(const struct target *target)
+static void hint_children(const struct target *target, const struct event_list *events)
 {
 	size_t nr = target->nr_pids ? count_children(target) : 0;
 	AUTO_BUF struct buf name = {0};
@@ -159,9 +167,10 @@ static void hint_children(const struct target *target)
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)target->pids[0]);
 	if (!fd_slurp(path, 64, &name) && name.len)
 		name.data[--name.len] = '\0';
-	log_note("no samples: -p takes process %d (%s) and the children that it starts from now on, but not the %zu "
-		 "that it has: name them too (-p %d,PID,…; pgrep -P %d lists them), or use -a or -G",
-		 (int)target->pids[0], name.len ? (const char *)name.data : "?", nr, (int)target->pids[0],
+	log_note("no samples: -p takes process %d (%s)%s, but not the %zu children that it has: name them too (-p "
+		 "%d,PID,…; pgrep -P %d lists them), or use -a or -G",
+		 (int)target->pids[0], name.len ? (const char *)name.data : "?",
+		 any_inherits(events) ? " and those that it starts from now on" : "", nr, (int)target->pids[0],
 		 (int)target->pids[0]);
 }
 
@@ -247,7 +256,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 	if (result.output || !err)
 		record_summary_print(&result);
 	if (!err && result.samples_counted && !result.nr_samples)
-		hint_children(&target);
+		hint_children(&target, &options->events);
 	if (!err && options->bundle)
 		err = bundle(result.output ? result.output : options->output);
 	bool failed = result.has_wait_status && result.wait_status;

@@ -466,6 +466,7 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 	set_sampling(event, setup);
 	if (event->given & EVENT_GIVEN_SAMPLE_READ && (event->nr_members > 1 || event->behind_leader)) {
 		attr->read_format |= PERF_FORMAT_GROUP;
+		event->leaves_out_children = attr->inherit && !setup->all_tasks;
 		attr->inherit = 0; /* perf_event_open(2): no values of a group from children, up to Linux 6.12 */
 	}
 	if (event->off_cpu)

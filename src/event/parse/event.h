@@ -68,9 +68,9 @@ struct event {
 	unsigned nr_members;            /* of the group that it leads, with itself; 0: it leads none */
 	unsigned behind_leader;         /* distance in the list; 0: it is in no group, or leads it */
 	char *filter;                   /* heap; of a tracepoint: what PERF_EVENT_IOC_SET_FILTER gets */
-	bool leaves_out_recorder;       /* a tracepoint that does not see the recorder */
-	bool unwinds;                   /* after configure: CALLGRAPH_UNWIND */
-	unsigned max_stack;             /* likewise: frames of its chains; 0: the default */
+	bool leaves_out_recorder, leaves_out_children; /* a tracepoint; of a group with values in samples (:S) */
+	bool unwinds;                                  /* after configure: CALLGRAPH_UNWIND */
+	unsigned max_stack;                            /* likewise: frames of its chains; 0: the default */
 	enum event_off_cpu off_cpu;
 	struct event_off_cpu_fields off_cpu_fields;
 	bool side_band;                  /* added by event_list_configure(): it only delivers task events */

@@ -424,6 +424,15 @@ static int make_rings(struct eventset *set, struct ring_sizes sizes, struct diag
 	return err ? err : redirect_outputs(set, reterr);
 }
 
+static void note_children(const struct event_list *events)
+{
+	for (size_t i = 0; i < events->nr; i++)
+		if (events->events[i].leaves_out_children && !events->events[i].behind_leader)
+			log_note("%s: tasks that the recorded ones start are not recorded: the values of its group "
+				 "cannot be read in their samples (:S)",
+				 events->events[i].name);
+}
+
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr)
 {
@@ -441,6 +450,8 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 		err = make_rings(set, sizes, reterr);
 	if (err)
 		eventset_close(set);
+	else
+		note_children(events);
 	return err;
 }
 
