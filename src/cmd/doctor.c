@@ -36,6 +36,8 @@
 #include "record/setup/target.h"
 #include "sysinfo/privileges.h"
 
+enum { EXIT_NONE = 1, EXIT_ERROR = 255 };
+
 enum doctor_state { DOCTOR_YES, DOCTOR_NO, DOCTOR_NOTE };
 
 struct finding {
@@ -504,7 +506,8 @@ static int run(int argc, char **argv)
 	doctor_look_at_system(&doctor);
 	(options.json ? print_json : print_text)(&doctor);
 	/* The first finding: can anything be recorded at all? */
-	return standard_output_flush() || doctor.findings[0].state == DOCTOR_NO ? 1 : 0;
+	bool none = doctor.findings[0].state == DOCTOR_NO;
+	return standard_output_flush() ? EXIT_ERROR : none ? EXIT_NONE : 0;
 }
 
 const struct command command_doctor = {

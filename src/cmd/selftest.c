@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/json_writer.h"
+#include "cmd/cli/terminal.h"
 #include "cmd/selftest_run.h"
 #include "compress/zstd.h"
 #include "event/names/names.h"
@@ -199,7 +200,7 @@ static int run_all(struct selftest *test)
 	if (test->some_left_out)
 		log_note("recordings with small rings are left out: this kernel does not count what it drops (Linux "
 			 "6.0)");
-	return test->nr_failed ? EXIT_FAILED : 0;
+	return test->nr_failed ? EXIT_FAILED : standard_output_flush() ? EXIT_NOT_RUN : 0;
 }
 
 /* false: PERF_RECORD_LOST tells only what was lost before a later record of the same ring. */

@@ -117,6 +117,13 @@ def test_full_stdout_is_an_error(run, program):
     one_line(done, 'standard output', 'No space left')
 
 
+@pytest.mark.parametrize('words', ['doctor', 'doctor --json', 'list sw'])
+def test_full_stdout_is_no_answer(run, program, words):
+    """1 says that nothing can be recorded, or that there is no such event."""
+    done = run(['sh', '-c', f'exec {program} {words} > /dev/full'], status=255)
+    one_line(done, 'standard output', 'No space left')
+
+
 @pytest.mark.parametrize('command', ['report', 'script', 'flame'])
 def test_nothing_was_recorded(millrace, tmp_path, command):
     one_line(millrace(command, status=255, cwd=tmp_path), 'perf.data: No such file or directory: record first',

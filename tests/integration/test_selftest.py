@@ -20,6 +20,11 @@ def test_quick(millrace, need_root, need_tracefs, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_full_stdout_is_no_failed_recording(program, need_root, need_tracefs, tmp_path, run):
+    done = run(['sh', '-c', f'exec {program} selftest --quick --events 10 -o {tmp_path} > /dev/full'], status=255)
+    assert 'standard output: No space left' in done.err and not list(tmp_path.iterdir())
+
+
 def test_kernel_that_does_not_count_losses(program, need_root, need_tracefs, programs, run, tmp_path):
     """Small rings lose some: how many cannot be known, so that they prove nothing."""
     if platform.machine() != 'x86_64' or sanitized():
