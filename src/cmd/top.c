@@ -98,10 +98,11 @@ static int set_limit(const struct option *option, const char *arg, bool negated,
 	return 0;
 }
 
-#define RECORDED(letter_of, name_of, arg_of, help_of)                                                                  \
+/* The last field: its flags or its family, as in millrace record. */
+#define RECORDED(letter_of, name_of, arg_of, help_of, ...)                                                             \
 	{                                                                                                              \
 		.letter = letter_of, .name = name_of, .arg = arg_of, .help = help_of, .set = pass_on,                  \
-		.offset = offsetof(struct top_options, record)                                                         \
+		.offset = offsetof(struct top_options, record), __VA_ARGS__                                            \
 	}
 
 static const struct option top_table[] = {
@@ -110,16 +111,18 @@ static const struct option top_table[] = {
 	 .help = "Record all CPUs: the default without another target",
 	 .set = pass_on,
 	 .offset = offsetof(struct top_options, record),
+	 .flags = OPTION_NO_DEFAULT,
 	 .group = "What is recorded (as in millrace record)"},
-	RECORDED('C', "cpu", "LIST", "Record these CPUs"),
-	RECORDED('p', "pid", "PID,…", "Record these processes"),
-	RECORDED('t', "tid", "TID,…", "Record these threads"),
-	RECORDED('u', "uid", "USER", "Record the processes of this user"),
-	RECORDED('G', "cgroup", "NAME,…", "Record these cgroups, one for each event before"),
+	RECORDED('C', "cpu", "LIST", "Record these CPUs", .flags = OPTION_NO_DEFAULT),
+	RECORDED('p', "pid", "PID,…", "Record these processes", .flags = OPTION_NO_DEFAULT),
+	RECORDED('t', "tid", "TID,…", "Record these threads", .flags = OPTION_NO_DEFAULT),
+	RECORDED('u', "uid", "USER", "Record the processes of this user", .flags = OPTION_NO_DEFAULT),
+	RECORDED('G', "cgroup", "NAME,…", "Record these cgroups, one for each event before",
+		 .flags = OPTION_NO_DEFAULT),
 	RECORDED('e', "event", "EVENT", "Record this event"),
-	RECORDED(0, "filter", "FILTER", "Filter the tracepoints before it"),
-	RECORDED('F', "freq", "HZ", "So many samples a second"),
-	RECORDED('c', "count", "N", "A sample for each N events"),
+	RECORDED(0, "filter", "FILTER", "Filter the tracepoints before it", .flags = OPTION_NO_DEFAULT),
+	RECORDED('F', "freq", "HZ", "So many samples a second", .family = "rate"),
+	RECORDED('c', "count", "N", "A sample for each N events", .family = "rate"),
 	RECORDED('g', NULL, NULL, "Call chains by frame pointers"),
 	RECORDED(0, "call-graph", "MODE", "Call chains: fp, unwind[,SIZE], dwarf[,SIZE]"),
 	RECORDED(0, "all-kernel", NULL, "Events in the kernel only"),

@@ -89,6 +89,14 @@ def test_wrong(record, tmp_path):
         assert not (tmp_path / 'p.data').exists()
 
 
+@pytest.mark.parametrize('key', ['all-cpus', 'cpu', 'pid', 'tid', 'uid', 'cgroup', 'filter'])
+def test_whom_top_records_is_no_default(millrace, tmp_path, key):
+    config = tmp_path / 'config'
+    config.write_text(f'[top]\n{key} = 1\n')
+    done = millrace('top', env={'MILLRACE_CONFIG': str(config)}, status=USAGE)
+    assert done.err.startswith(f'millrace: {config}:2: top.{key}: a configuration file cannot set it')
+
+
 def test_unknown_is_noted(record, tmp_path):
     text = '[record]\nfrequ = 9\n[colors]\ntop = red\nhot = blue\n[report]\nnonsense = 1\n'
     notes = [line for line in record(text).err.splitlines() if f'{tmp_path}/config' in line]

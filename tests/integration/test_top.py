@@ -53,6 +53,14 @@ def test_capital_d_keeps_everything(screen):
     screen.press('D', lambda text: '[total]' not in text)
 
 
+def test_a_rate_of_the_command_line_replaces_that_of_the_configuration(load, tmp_path):
+    """-F stands for -c as well: with both a sample would come each 1000 s."""
+    (tmp_path / 'config').write_text('[top]\ncount = 1000000000000\n')
+    env = {'MILLRACE_CONFIG': str(tmp_path / 'config')}
+    with Screen(['top', '-p', load.pid, *OWN], cwd=tmp_path, env=env) as screen:
+        screen.wait(lambda text: re.search(r'[\d.]+% .*spin', text))
+
+
 def test_p_pauses(screen):
     screen.press('p', '[paused]')
     before = count(screen.text())  # the key is taken before the next refresh
