@@ -191,6 +191,17 @@ def test_what_is_kept(millrace, tmp_path):
                     '-c', 'for i in 1 2 3 4 5; do kill -USR2 $PPID; sleep 0.2; done')
     assert len(parts_of(file)) == 2 and done.err.count('wrote ') > 2
     assert all(str(part) in done.err for part in parts_of(file))
+    assert f' in {done.err.count("wrote ")} files {file}.* (2 are kept);' in done.err
+
+
+@pytest.mark.parametrize('options', [['--switch-output'], ['--flight=9s']], ids=lambda options: options[0])
+def test_one_file_is_kept(millrace, tmp_path, options):
+    """The samples of all files are not said to be in it."""
+    file = tmp_path / 'p.data'
+    done = millrace('record', *options, '--switch-max-files=1', '-e', 'cpu-clock', '-o', file, '--', 'sh', '-c',
+                    f'kill -USR2 $PPID; until ls {file}.*[0-9]; do :; done; kill -USR2 $PPID; exec sleep 0.1')
+    assert len(parts_of(file)) == 1
+    assert f' in {done.err.count("wrote ")} files {file}.* (1 are kept);' in done.err
 
 
 def test_names(millrace, tmp_path):

@@ -507,6 +507,7 @@ int part_names_add(struct part_names *names, char *name)
 	while (names->keep && names->nr > names->keep) {
 		output_path_remove(names->names[0]);
 		free(names->names[0]);
+		names->nr_removed++;
 		memmove(names->names, names->names + 1, --names->nr * sizeof(*names->names));
 	}
 	return 0;

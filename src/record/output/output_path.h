@@ -80,7 +80,8 @@ struct part_names {
 	size_t keep;      /* --switch-max-files; 0: all */
 	char **names;     /* heap; finished ones that are still there, oldest first */
 	size_t nr, room;
-	uint64_t last; /* the last time that was given, in hundredths of a second of CLOCK_REALTIME */
+	size_t nr_removed; /* finished ones that were more than `keep` */
+	uint64_t last;     /* the last time that was given, in hundredths of a second of CLOCK_REALTIME */
 };
 
 /*

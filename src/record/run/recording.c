@@ -1266,19 +1266,19 @@ static int account_losses(struct recording *rec, struct recording_result *result
 static char *name_output(const struct recording *rec)
 {
 	const struct rotation *rotation = &rec->rotation;
-	char *name = NULL;
+	const struct part_names *names = &rotation->names;
+	size_t nr = rotation->spec.history_ns ? names->nr + names->nr_removed : rotation->nr_switches + 1;
+	char kept[64] = "", *name = NULL;
 
-	if (rotation->names.nr == 1)
-		return strdup(rotation->names.names[0]);
-	if (rotation->spec.history_ns && !rotation->names.nr)
+	if (names->nr == 1 && !names->nr_removed)
+		return strdup(names->names[0]);
+	if (rotation->spec.history_ns && !names->nr)
 		return strdup("no file: no snapshot was requested");
-	if (!rotation->names.nr)
+	if (!names->nr)
 		return strdup(rec->output.dest.path);
-	if (asprintf(&name, "%zu files %s.*",
-		     rotation->spec.history_ns ? rotation->names.nr : rotation->nr_switches + 1,
-		     rotation->names.base) < 0)
-		return NULL;
-	return name;
+	if (names->nr_removed)
+		snprintf(kept, sizeof(kept), " (%zu are kept)", names->nr);
+	return asprintf(&name, "%zu files %s.*%s", nr, names->base, kept) < 0 ? NULL : name;
 }
 
 static int close_output(struct recording *rec, struct recording_result *result, struct diag *reterr)
