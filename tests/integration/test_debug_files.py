@@ -429,6 +429,14 @@ def test_hint_for_children(millrace, spawn, tmp_path, options, said):
     done = millrace('record', *options, '-e', 'cpu-clock', '-p', parent.pid, '-o', tmp_path / 'data', '--', 'sleep',
                     '0.1')
     assert f'no samples: -p takes process {parent.pid} (sh){said}, but not the 2 children that it has' in done.err
+    with open(f'/proc/{parent.pid}/task/{parent.pid}/children') as text:
+        children = text.read().split()
+    they = said.replace('it starts', 'they start')
+    for nr in 1, 2:  # those that are named, too, are recorded
+        done = millrace('record', *options, '-e', 'cpu-clock', '-p', ','.join([str(parent.pid), *children[:nr]]), '-o',
+                        tmp_path / 'data', '--', 'sleep', '0.1')
+        hint = f'no samples: -p takes these 2 processes{they}, but not the other 1 that they have: '
+        assert hint in done.err if nr == 1 else 'no samples' not in done.err, done.err
 
 
 MANY_INLINED = '''

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -130,7 +131,15 @@ static int bundle(const char *output)
 	return err;
 }
 
-/* The number of processes that those of -p had made before. */
+static bool is_target(const struct target *target, long pid)
+{
+	for (size_t i = 0; i < target->nr_pids; i++)
+		if (target->pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* The number of processes that those of -p had made before, and that are not recorded. */
 static size_t count_children(const struct target *target)
 {
 	size_t nr = 0;
@@ -141,8 +150,13 @@ static size_t count_children(const struct target *target)
 		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)target->tids[i], (int)target->tids[i]);
 		if (fd_slurp(path, 1 << 20, &text)) /* CONFIG_PROC_CHILDREN; or it has ended */
 			continue;
-		for (const char *at = buf_text(&text); *at; at++)
-			nr += *at == ' ';
+		char *end = NULL;
+		for (const char *at = buf_text(&text);; at = end) {
+			long pid = strtol(at, &end, 10);
+			if (end == at)
+				break;
+			nr += !is_target(target, pid);
+		}
 	}
 	return nr;
 }
@@ -164,6 +178,12 @@ static void hint_children(const struct target *target, const struct event_list *
 
 	if (!nr)
 		return;
+	if (target->nr_pids > 1) {
+		log_note("no samples: -p takes these %zu processes%s, but not the other %zu that they have: "
+			 "name them too (pgrep -P PID lists them), or use -a or -G",
+			 target->nr_pids, any_inherits(events) ? " and those that they start from now on" : "", nr);
+		return;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)target->pids[0]);
 	if (!fd_slurp(path, 64, &name) && name.len)
 		name.data[--name.len] = '\0';
