@@ -3,8 +3,8 @@
 STALL_SECONDS]]. Ends when it is unmounted.
 
 Each file takes BYTES bytes; a write behind them fails with ERRNO. BYTES 0: writes are fine, close(2) fails, as on a
-remote disk that turns out to be full. With SECONDS each write takes so long; the first that ends behind STALL_AT takes
-STALL_SECONDS more, and other requests wait for its end. Files live in memory.
+remote disk that turns out to be full, and fsync(2) of a directory. With SECONDS each write takes so long; the first
+that ends behind STALL_AT takes STALL_SECONDS more, and other requests wait for its end. Files live in memory.
 """
 import errno
 import stat
@@ -54,6 +54,9 @@ class FailingFs(Operations):
         file[offset:offset + len(data)] = data
         return len(data)
 
+    def fsyncdir(self, path, datasync, fh):
+        return self.flush(path, fh)
+
     def flush(self, path, fh):
         if not self.limit:
             raise FuseOSError(self.error)
@@ -64,6 +67,9 @@ class FailingFs(Operations):
 
     def rename(self, old, new):
         self.files[new] = self.files.pop(old)
+
+    def unlink(self, path):
+        del self.files[path]
 
 
 if __name__ == '__main__':

@@ -83,6 +83,16 @@ def test_close_that_fails(millrace, failing_fs):
     assert f'{file}: cannot finish the file: Input/output error' in done.err and 'captured' in done.err
 
 
+@pytest.mark.parametrize('failing_fs', [0], indirect=True)
+def test_snapshot_that_fails(millrace, failing_fs):
+    """It leaves no file, not even an empty one, and it is not said that none was requested."""
+    done = millrace('record', '--flight=9s', '--durable', '-e', 'cpu-clock', '-o', failing_fs / 'x.data', '--', 'sh',
+                    '-c', 'kill -USR2 $PPID; exec sleep 60', status=255)
+    assert done.err.count('fsync of its directory: Input/output error') == 1 and 'captured' in done.err
+    assert 'was requested' not in done.err
+    assert list(failing_fs.iterdir()) == []
+
+
 def test_window_that_vanishes(program, programs, need_tracefs, spawn, tmp_path):
     """Another process truncates the mapped file: SIGBUS in the window ends the recording, not the recorder."""
     file = tmp_path / 'x.data'

@@ -1273,7 +1273,7 @@ static char *name_output(const struct recording *rec)
 	if (names->nr == 1 && !names->nr_removed)
 		return strdup(names->names[0]);
 	if (rotation->spec.history_ns && !names->nr)
-		return strdup("no file: no snapshot was requested");
+		return strdup(rotation->finisher.gave_up ? "no file" : "no file: no snapshot was requested");
 	if (!names->nr)
 		return strdup(rec->output.dest.path);
 	if (names->nr_removed)

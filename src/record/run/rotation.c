@@ -85,8 +85,10 @@ static int give_up(struct finisher *finisher, struct output_file *output, int er
 {
 	pthread_mutex_lock(&finisher->lock);
 	finisher->totals.unwritten_bytes += output->writer->queued;
+	finisher->gave_up = true;
 	pthread_mutex_unlock(&finisher->lock);
 	writer_close(take_ptr(output->writer), NULL);
+	output_path_undo(&output->dest);
 	return err;
 }
 

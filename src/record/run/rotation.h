@@ -32,6 +32,7 @@ struct finisher {
 	pthread_cond_t work;
 	struct finisher_job *first, *last;
 	size_t nr_jobs;              /* waiting or under way */
+	bool gave_up;                /* a snapshot was requested and got no file */
 	struct output_result totals; /* of all that were finished */
 	int err;                     /* the first, with its reason */
 	struct diag diag;
