@@ -258,6 +258,18 @@ def test_in_a_chroot_without_kallsyms(need_root, program, run, tmp_path):
         run([program, 'report', '-i', tmp_path / 'data'])
 
 
+@pytest.mark.parametrize('options', [[], ['--threads']], ids=' '.join)
+def test_durable_in_a_chroot_without_proc(need_root, program, run, tmp_path, options):
+    """The directory whose names are synced is found without it."""
+    if sanitized():
+        pytest.skip('sanitizers themselves need /proc')
+    done = in_a_chroot(run, program, 'umount -l proc', '--durable', *options, '-o', tmp_path / 'data', '-e',
+                       'cpu-clock', '--', 'true', status=None)
+    if done.status == 1 and 'umount' in done.err:
+        pytest.skip('cannot hide /proc')
+    assert done.status == 0 and 'captured' in done.err, done
+
+
 def test_soft_limit_of_files_is_raised(need_root, run, program, tmp_path):
     """To the hard one, without a word: objects that are mapped are kept open beside events and rings."""
     if 0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 16384:

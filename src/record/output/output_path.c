@@ -401,20 +401,29 @@ static int sync_directory(const char *path)
 	return fsync(fd) && errno != EINVAL ? -errno : 0;
 }
 
+/* Where the file really is: links were followed. Without /proc: as it was named. */
+static void find_file(const struct output_path *dest, char ret[PATH_MAX])
+{
+	const char *name = dest->main_path ? dest->main_path : dest->path;
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", dest->fd);
+	ssize_t len = readlink(link, ret, PATH_MAX - 1);
+	if (len < 0)
+		snprintf(ret, PATH_MAX, "%s%s", *name == '/' ? "" : "./", name);
+	else
+		ret[len] = '\0';
+}
+
 int output_path_sync_names(const struct output_path *dest)
 {
-	char link[32], path[PATH_MAX], *slash;
+	char path[PATH_MAX], *slash;
 	struct stat st;
 	int err = 0;
 
 	if (fstat(dest->fd, &st) || !S_ISREG(st.st_mode))
 		return 0;
-	/* Where it really is: links were followed. */
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", dest->fd);
-	ssize_t len = readlink(link, path, sizeof(path) - 1);
-	if (len < 0)
-		return -errno;
-	path[len] = '\0';
+	find_file(dest, path);
 	for (int levels = dest->main_path ? 2 : 1; levels-- && !err && (slash = strrchr(path, '/'));) {
 		slash[slash == path] = '\0';
 		err = sync_directory(path);
