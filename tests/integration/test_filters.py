@@ -75,6 +75,14 @@ def test_threads_and_filter_are_too_long(millrace, need_tracefs, tmp_path):
     millrace('record', *options, '--', 'true')
 
 
+def test_numbers_of_threads_in_a_container(program, need_tracefs, run, tmp_path):
+    """Other tasks than the recorder have its numbers outside, and their events were left out."""
+    command = [program, 'record', '-o', tmp_path / 'x.data', '-e', 'raw_syscalls:*', '--exclude-perf', '--', 'true']
+    done = run(['unshare', '-pf', '--mount-proc', *command], status=255)
+    assert len(done.err.splitlines()) == 1 and '--exclude-perf: ' in done.err and 'PID namespace' in done.err, done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize('arguments, words', [
     (['-e', 'sched:sched_switch', '--filter', 'nosuch == 1'], ['sched:sched_switch', 'nosuch', 'prev_pid']),
     (['-e', 'sched:sched_switch', '--filter', 'prev_pid =='], ['sched:sched_switch', 'prev_pid ==']),

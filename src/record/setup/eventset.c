@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -669,6 +670,15 @@ static int put_own_threads(struct buf *out, size_t *ret_nr)
 	return err || !out->failed ? err : -ENOMEM;
 }
 
+/* Whether our threads have the numbers here that the kernel's filters know them by. */
+static bool is_in_first_pid_namespace(void)
+{
+	const ino_t first = 0xeffffffc; /* PROC_PID_INIT_INO: linux/proc_ns.h */
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == first;
+}
+
 /* ftrace_profile_set_filter() of the kernel takes so much, with the zero at the end. */
 static bool is_too_long(const char *filter)
 {
@@ -688,6 +698,11 @@ int eventset_leave_out_recorder(const struct eventset *set, struct diag *reterr)
 			continue;
 		if (!others.len && (err = put_own_threads(&others, &nr_threads)) < 0)
 			return diag_set(reterr, err, "--exclude-perf needs /proc: %s", strerror(-err));
+		if (!is_in_first_pid_namespace())
+			return diag_set(reterr, -EOPNOTSUPP,
+					"--exclude-perf: filters take the numbers that threads have outside of this "
+					"container, and these are not known in it: it needs the PID namespace of the "
+					"host (--pid=host)");
 		if (event->filter)
 			buf_printf(&whole, "(%s) && (%s)", event->filter, buf_text(&others));
 		const char *filter = event->filter ? buf_text(&whole) : buf_text(&others);
