@@ -47,15 +47,16 @@ int group_split_begin(struct group_split *split, struct session *session, const 
 		return 0;
 
 	size_t nr_events;
+	split->left = (struct sample_read){0};
 	if (!group_split_has(&record->event->attr) || !record->sample.read.len)
-		return 0;
+		return record->outside_times;
 	if (!split->known) {
 		int err = learn_ids(split, session);
 		if (err < 0)
 			return err;
 	}
 	if (sample_read_open(&record->event->attr, record->sample.read, &split->left) < 0)
-		return 0;
+		return record->outside_times;
 	split->events = session_events(session, &nr_events); /* a pipe may have moved them since */
 	split->record = *record;
 	return 1;
@@ -72,7 +73,7 @@ const struct session_record *group_split_next(struct group_split *split)
 		struct group_count *count = &split->counts[number - 1];
 		uint64_t more = value.value - count->value;
 		count->value = value.value;
-		if (!more) /* it did not happen since */
+		if (!more || split->record.outside_times) /* not more: it did not happen since */
 			continue;
 		split->record.event = &split->events[count->event];
 		split->record.sample.id = value.id;

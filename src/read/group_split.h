@@ -31,8 +31,9 @@ static inline bool group_split_has(const struct perf_event_attr *attr)
 void group_split_fini(struct group_split *split); /* zeroed is fine */
 
 /*
- * Returns 1: it is such a sample, and group_split_next() returns its parts, as long as the record is valid; 0: the
- * record is not split; -ENOMEM.
+ * Returns 1: it is such a sample, and group_split_next() returns its parts, as long as the record is valid: none when
+ * it is outside of the times of session_limit_time(), but later parts count from its values; 0: the record is not
+ * split; -ENOMEM.
  */
 int group_split_begin(struct group_split *split, struct session *session, const struct session_record *record);
 

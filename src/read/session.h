@@ -56,7 +56,8 @@ int session_open_memory(struct span bytes, enum session_flags flags, struct sess
 void session_close(struct session *session); /* NULL is fine */
 
 /*
- * To be called before the first session_next(): samples outside all of these ranges (both ends inclusive) are skipped.
+ * To be called before the first session_next(): samples outside all of these ranges (both ends inclusive) are skipped,
+ * or delivered with outside_times.
  * Other records are delivered as far as samples inside may depend on them. Extents with samples outside only are not
  * read if the file has an index. nr > 0; `times` is copied. 0 or -ENOMEM.
  */
@@ -81,6 +82,9 @@ struct session_record {
 	 */
 	const struct event_desc *event;
 	struct sample sample; /* SAMPLE: all fields; other kernel record: those of the trailer */
+	/* Only with session_limit_time(): no sample to show, but those behind it count from its values (group_split.h).
+	 */
+	bool outside_times;
 };
 
 /*

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/log.h"
+#include "read/group_split.h"
 #include "read/session_state.h"
 
 enum { GAP_LINES_MAX = 100 };
@@ -449,6 +450,7 @@ int session_decode(const struct session *session, const struct record_view *view
 
 	ret->view = *view;
 	ret->event = NULL;
+	ret->outside_times = false;
 	if (record->type >= RECORD_USER_FIRST) {
 		ret->sample = (struct sample){.pid = ~0u, .tid = ~0u, .cpu = ~0u};
 		return 1;
@@ -464,7 +466,8 @@ int session_decode(const struct session *session, const struct record_view *view
 	if (err)
 		return wrong_record(record, view->offset, "too short for what its event samples", reterr);
 	ret->event = event;
-	return !leaves_out(session, ret);
+	ret->outside_times = leaves_out(session, ret);
+	return !ret->outside_times || group_split_has(&event->attr);
 }
 
 int session_next(struct session *session, struct session_record *ret, struct diag *reterr)

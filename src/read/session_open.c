@@ -18,6 +18,7 @@
 #include "compress/extent_index.h"
 #include "perfdata/feature.h"
 #include "perfdata/header.h"
+#include "read/group_split.h"
 #include "read/session_state.h"
 #include "read/unpack_pool.h"
 
@@ -607,6 +608,9 @@ int session_limit_time(struct session *session, const struct session_times *time
 	session->nr_times = nr;
 	if (session->flags & SESSION_FILE_ORDER)
 		return 0; /* of a dump nothing is left out */
+	for (size_t i = 0; i < session->nr_events; i++)
+		if (group_split_has(&session->events[i].attr))
+			return 0; /* samples count from the values of those before them */
 	if (!session->directory)
 		return skip_in(session, session->source, 0);
 	for (size_t i = 0; i < session->directory->nr_files && !err; i++) {

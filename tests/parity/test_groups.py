@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Groups {a,b}: recorded by either, they say the same in both programs."""
+import re
+
 import pytest
 
 from conftest import plain_names
@@ -31,6 +33,23 @@ def test_group_of_samples(millrace, perf, need_tracefs, tmp_path):
             for table in TABLES[number % 2::2]:
                 assert_same_graphs(millrace('report', '--stdio', *table, '-i', file).out,
                                    theirs_of(perf, *table, '-i', file))
+
+
+def test_periods_behind_times_that_are_left_out(millrace, perf, tmp_path):
+    """The first sample that is shown has what was counted since the one before it, and not since the beginning."""
+    for record, *options in (perf,), (millrace,), (millrace, '-z'):
+        file = tmp_path / f'{record is perf}{len(options)}.data'
+        record('record', '-q', '-o', file, *options, '-e', '{cpu-clock,faults}:S', '--', *BUSY)
+        for times in '50%-100%', '10%-30%,60%-80%':
+            theirs, ours = (tool('script', '--time', times, '-i', file).out for tool in (perf, millrace))
+            assert theirs and ours == theirs
+            assert_same_graphs(millrace('report', '--stdio', '-n', '--time', times, '-i', file).out,
+                               theirs_of(perf, '-n', '--time', times, '-i', file))
+            stats = millrace('report', '--stats', '--time', times, '-i', file).out
+            events = [f'{event}:' for event, number in re.findall(r'(\S+) stats:\n +SAMPLE events: +(\d+)', stats)
+                      for _ in range(int(number))]
+            shown = millrace('script', '-F', 'event', '--time', times, '-i', file).out.split()
+            assert events and events == sorted(shown)
 
 
 @pytest.mark.parametrize('text, groups', [('{cpu-clock,faults}', '{cpu-clock,faults}'),

@@ -84,6 +84,8 @@ static int stats_take(struct stats *stats, struct session *session, const struct
 	const struct perf_event_header *header = record->view.header;
 	bool lost = header->type == PERF_RECORD_LOST_SAMPLES;
 
+	if (record->outside_times)
+		return count_samples(stats, session, record); /* none, but those behind it count from its values */
 	stats->total++;
 	if (header->type <= RECORD_USER_LAST)
 		stats->by_type[header->type]++;

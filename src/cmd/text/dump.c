@@ -575,7 +575,8 @@ int dump_session(struct session *session, const struct symbol_options *options, 
 		progress.what = NULL;
 	while (!err && !ferror(to) && (got = session_next(session, &record, reterr)) > 0) {
 		progress_step(&progress, 1, record.view.offset);
-		err = dump_record(session, machine, &record, to);
+		if (!record.outside_times)
+			err = dump_record(session, machine, &record, to);
 	}
 	progress_end(&progress);
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : got < 0 ? got : 0;
