@@ -75,6 +75,14 @@ def test_folded_has_the_lines_of_script(data, millrace):
     assert len(common) > 20 and all(ours[stack] <= theirs[stack] for stack in common)
 
 
+def test_folded_of_the_first_event_that_has_samples(need_root, millrace, programs, tmp_path):
+    file = tmp_path / 'perf.data'
+    millrace('record', '-q', '-e', 'dummy,page-faults,cpu-clock', '-o', file, '--', programs / 'spin', '-m', '2')
+    numbers = [sum(folded_lines(millrace(*args, '-i', file).out).values())
+               for args in (['script', '--folded'], ['export', '--format=folded', '--count=samples', '-o', '-'])]
+    assert numbers == [millrace('script', '-F', 'event', '-i', file).out.count('page-faults')] * 2 and numbers[0]
+
+
 def test_folded_says_what_it_leaves_out(data, millrace, tmp_path):
     result = millrace('export', '-i', data, '--format=folded', '-o', tmp_path / 'out')
     assert 'samples of other events are left out: folded has one event' in result.err

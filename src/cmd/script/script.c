@@ -74,10 +74,17 @@ static void put_cell(const struct samples *samples, const struct tally_cell *cel
 	output_char(out, '\n');
 }
 
-/* Of the event with that index: all samples that are not filtered, in the order in which their chains first came. */
-static void folded_print(const struct samples *samples, size_t event, struct output *out)
+/* Of the first event: all samples that are not filtered, in the order in which their chains first came. */
+static void folded_print(const struct samples *samples, const struct session *session, struct output *out)
 {
-	const struct tally *tally = event < samples->nr ? &samples->events[event].tally : NULL;
+	size_t nr_events, first = 0;
+	const struct event_desc *events = session_events(session, &nr_events);
+
+	/* A dummy has no samples. */
+	while (first < nr_events && events[first].attr.type == PERF_TYPE_SOFTWARE &&
+	       events[first].attr.config == PERF_COUNT_SW_DUMMY)
+		first++;
+	const struct tally *tally = first < samples->nr ? &samples->events[first].tally : NULL;
 
 	for (uint32_t i = 0; tally && i < tally->nr && !output_is_over(out); i++) {
 		struct tally_cell cell = tally_cell(tally, i);
@@ -575,7 +582,7 @@ static int script_run(int argc, char **argv)
 	script.watched = pager_terminal() && session_info(script.session)->pipe;
 	err = run_records(&script, &diag);
 	if (script.options.folded)
-		folded_print(&script.samples, 0, &script.out);
+		folded_print(&script.samples, script.session, &script.out);
 	if (script.workers)
 		script_workers_flush(script.workers);
 	int out_err = output_close(&script.out);
