@@ -169,14 +169,15 @@ static int read_cfi(Elf *elf, uint64_t file_bytes, struct table_source *source)
 	} else {
 		err = read_by_program_header(elf, file_bytes, section);
 	}
-	/* An .eh_frame of a few bytes is that of the C runtime in a program without. */
-	if ((err == -ENOENT || section->bytes.len <= 4) && found.debug_frame &&
-	    gelf_getshdr(found.debug_frame, &header)) {
-		section->is_eh_frame = false;
-		section->address = header.sh_addr;
-		err = read_section(elf, found.debug_frame, &header, &section->bytes);
-	}
-	return err;
+	if (!found.debug_frame || !gelf_getshdr(found.debug_frame, &header))
+		return err;
+	/* In many a program whose compiler has made a .debug_frame, .eh_frame has _start and the PLT alone. */
+	struct cfi_section *debug_frame = err ? section : &source->more;
+	debug_frame->is_eh_frame = false;
+	debug_frame->address = header.sh_addr;
+	debug_frame->arch = section->arch;
+	const int debug_err = read_section(elf, found.debug_frame, &header, &debug_frame->bytes);
+	return err ? debug_err : 0;
 }
 
 int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)

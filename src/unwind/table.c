@@ -26,6 +26,7 @@ enum {
 struct table_builder {
 	struct unwind_table *table;
 	struct cfi_reader reader;
+	struct cfi_reader *more; /* of the other section; NULL: there is none */
 	struct cfi_run run;
 	struct hash_table rules, wides; /* hash -> number + 1 */
 	uint64_t key[2];                /* of these hashes, random: files are of others, who could give all rules one */
@@ -67,10 +68,11 @@ static void shrink(struct unwind_table *table, size_t bytes)
 
 /* ---- distinct rules ---- */
 
-/* An expression of the section, in the text. -1: out of memory, or it is too long, or all were too long together. */
+/* An expression of the function whose rows are made, in the text. -1: out of memory, or it is too long, or all were too
+ * long together. */
 static int32_t put_expression(struct table_builder *b, int32_t value)
 {
-	struct span text = cfi_expression(&b->reader.section, value);
+	struct span text = cfi_expression(b->run.section, value);
 	size_t at = b->text.len;
 
 	b->text_bytes += text.len;
@@ -277,20 +279,40 @@ static void note_popped(const struct unwind_arch *arch, struct cfi_state *row, u
 	}
 }
 
-/* Of a function of the section, of which only what is before `limit` counts. */
+/* Extras have the highest numbers; no entry has an offset as high. */
+static bool is_extra(const struct table_function *function)
+{
+	return function->entry >= (uint32_t)-TABLE_MAX_EXTRAS;
+}
+
+static bool is_of_more(const struct table_function *function)
+{
+	return function->entry & TABLE_OF_MORE && !is_extra(function);
+}
+
+/* What a section says of a function that is no extra. *ret_reader: of that section. */
+static bool fde_of(struct table_builder *b, const struct table_function *function, struct cfi_fde *ret,
+		   struct cfi_reader **ret_reader)
+{
+	*ret_reader = is_of_more(function) ? b->more : &b->reader;
+	return cfi_fde_at(*ret_reader, function->entry & ~TABLE_OF_MORE, ret);
+}
+
+/* Of a function of a section, of which only what is before `limit` counts. */
 static bool put_function(struct table_builder *b, const struct table_function *function, uint64_t limit)
 {
 	const struct unwind_table *table = b->table;
+	struct cfi_reader *reader;
 	struct cfi_fde fde;
 	uint64_t pushed = 0;
 
-	if (!cfi_fde_at(&b->reader, function->entry, &fde)) {
+	if (!fde_of(b, function, &fde, &reader)) {
 		b->table->bad = true;
 		return put_row(b, function->start, NO_CFI);
 	}
 	const uint64_t reach = fde.end - table->base; /* base + limit may exceed 64 bits */
 	fde.end = table->base + (reach < limit ? reach : limit);
-	cfi_run_begin(&b->run, &b->reader, &fde);
+	cfi_run_begin(&b->run, reader, &fde);
 	while (cfi_run_next(&b->run)) {
 		struct cfi_state row = b->run.state; /* what follows goes on from the state itself */
 		note_popped(table->arch, &row, &pushed);
@@ -302,23 +324,18 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 	return put_row(b, (uint32_t)((b->run.bad ? b->run.start : fde.end) - table->base), NO_CFI);
 }
 
-/* Extras have the highest numbers; no entry has an offset as high. */
-static bool is_extra(const struct table_function *function)
-{
-	return function->entry >= (uint32_t)-TABLE_MAX_EXTRAS;
-}
-
-/* Up to where functions of the section reach that begin before this one. */
+/* Up to where functions of the sections reach that begin before this one. */
 static uint32_t covered_before(struct table_builder *b, size_t index)
 {
 	const struct unwind_table *table = b->table;
+	struct cfi_reader *reader;
 	struct cfi_fde fde;
 
 	while (index-- > 0) {
 		const struct table_function *function = &table->functions[index];
 		if (is_extra(function))
 			continue;
-		return cfi_fde_at(&b->reader, function->entry, &fde) ? (uint32_t)(fde.end - table->base) : 0;
+		return fde_of(b, function, &fde, &reader) ? (uint32_t)(fde.end - table->base) : 0;
 	}
 	return 0;
 }
@@ -363,6 +380,7 @@ static void builder_free(struct table_builder *b)
 	hash_table_fini(&b->rules);
 	hash_table_fini(&b->wides);
 	buf_fini(&b->text);
+	free(b->more);
 	free(b->pcs);
 	free(b->row_rules);
 	free(b);
@@ -398,7 +416,7 @@ static struct table_part *part_new(const struct table_builder *b)
 	return part;
 }
 
-/* All parts are made: the section has told everything. */
+/* All parts are made: the sections have told everything. */
 static void end_building(struct unwind_table *table)
 {
 	builder_free(take_ptr(table->builder));
@@ -454,9 +472,9 @@ static bool make_part(struct unwind_table *table, size_t number)
 struct list {
 	const struct table_source *source;
 	uint64_t base;
-	struct table_function *functions; /* heap; as in the section, extra ones behind; then by their starts */
+	struct table_function *functions; /* heap; as in the sections, extra ones behind; then by their starts */
 	size_t nr, room;
-	bool bad; /* there are too many */
+	bool bad; /* there are too many, or some cannot be understood */
 };
 
 static bool in_segments(const struct table_source *source, uint64_t start, uint64_t end)
@@ -522,14 +540,23 @@ static bool sort_functions(struct list *list)
 	return true;
 }
 
-static bool list_functions(struct list *list, struct cfi_reader *reader)
+static bool list_section(struct list *list, struct cfi_reader *reader, uint32_t which)
 {
-	bool sorted = true;
 	struct cfi_fde fde;
 
 	while (cfi_next_fde(reader, &fde))
-		if (!list_function(list, fde.start, fde.end, fde.entry))
+		if (!list_function(list, fde.start, fde.end, fde.entry | which))
 			return false;
+	list->bad |= reader->broken || reader->nr_skipped;
+	return true;
+}
+
+static bool list_functions(struct list *list, struct table_builder *b)
+{
+	bool sorted = true;
+
+	if (!list_section(list, &b->reader, 0) || (b->more && !list_section(list, b->more, TABLE_OF_MORE)))
+		return false;
 	for (unsigned i = 0; i < list->source->nr_extras; i++)
 		if (!list_function(list, list->source->extras[i].start, list->source->extras[i].end, UINT32_MAX - i))
 			return false;
@@ -538,15 +565,29 @@ static bool list_functions(struct list *list, struct cfi_reader *reader)
 	return sorted || sort_functions(list);
 }
 
-/* Of those that begin at the same address the first counts. */
+/*
+ * Of those that begin at the same address the first counts. Those of the other section are left out where one of the
+ * first section that begins before them covers them.
+ */
 static bool keep_functions(struct unwind_table *table, const struct list *list)
 {
+	const struct table_function *before = NULL; /* of the first section, the last one so far */
+	struct cfi_reader *reader;
+	struct cfi_fde fde;
+
 	table->functions = malloc(list->nr * sizeof(*table->functions) + 1);
 	if (!table->functions)
 		return false;
-	for (size_t i = 0; i < list->nr; i++)
-		if (!i || list->functions[i].start != list->functions[i - 1].start)
-			table->functions[table->nr_functions++] = list->functions[i];
+	for (size_t i = 0; i < list->nr; i++) {
+		const struct table_function *function = &list->functions[i];
+		if (i && function->start == function[-1].start)
+			continue;
+		if (is_of_more(function) && before && fde_of(table->builder, before, &fde, &reader) &&
+		    fde.end - table->base > function->start)
+			continue;
+		before = is_extra(function) || is_of_more(function) ? before : function;
+		table->functions[table->nr_functions++] = *function;
+	}
 	table->nr_parts = (table->nr_functions + TABLE_PART_FUNCTIONS - 1) / TABLE_PART_FUNCTIONS;
 	table->parts = calloc(table->nr_parts + 1, sizeof(struct table_part *));
 	return table->parts;
@@ -587,7 +628,7 @@ static bool start(struct unwind_table *table, const struct table_source *source)
 	for (unsigned i = 0; i < source->nr_segments; i++)
 		if (source->segments[i].address < table->base)
 			table->base = source->segments[i].address;
-	table->section_bytes = source->section.bytes.len;
+	table->section_bytes = source->section.bytes.len + source->more.bytes.len;
 	table->budget = source->budget;
 	table->builder = calloc(1, sizeof(*table->builder));
 	struct unwind_rule *none = new_rule(table);
@@ -597,7 +638,12 @@ static bool start(struct unwind_table *table, const struct table_source *source)
 	none->flags = RULE_NO_CFI;
 	table->builder->table = table;
 	table->builder->reader.section = source->section;
-	return true;
+	if (!source->more.bytes.len)
+		return true;
+	table->builder->more = calloc(1, sizeof(*table->builder->more));
+	if (table->builder->more)
+		table->builder->more->section = source->more;
+	return table->builder->more;
 }
 
 int table_new(const struct table_source *source, void *owned, void (*release)(void *owned), struct unwind_table **ret)
@@ -613,7 +659,7 @@ int table_new(const struct table_source *source, void *owned, void (*release)(vo
 	table->release = release;
 	bool made = start(table, source);
 	list.base = table->base;
-	made = made && list_functions(&list, &table->builder->reader) && keep_functions(table, &list);
+	made = made && list_functions(&list, table->builder) && keep_functions(table, &list);
 	free(list.functions);
 	size_t bytes = sizeof(*table) + table->section_bytes + table->nr_functions * sizeof(*table->functions) +
 		       table->nr_parts * sizeof(struct table_part *);
@@ -622,8 +668,7 @@ int table_new(const struct table_source *source, void *owned, void (*release)(vo
 		table_free(table);
 		return full ? -EFBIG : -ENOMEM;
 	}
-	struct cfi_reader *reader = &table->builder->reader;
-	table->bad = list.bad || reader->broken || reader->nr_skipped;
+	table->bad = list.bad;
 	*ret = table;
 	return table->bad ? -EBADMSG : 0;
 }

@@ -25,6 +25,8 @@ enum {
 	TABLE_RULE_BLOCK = 64,
 };
 
+static const uint32_t TABLE_OF_MORE = UINT32_C(1) << 31; /* sections are smaller */
+
 enum {
 	SLOT_SAME = INT16_MIN,
 	SLOT_LOST,
@@ -66,6 +68,7 @@ struct table_extra {
 
 struct table_source {
 	struct cfi_section section;
+	struct cfi_section more; /* of functions that `section` does not cover; without bytes: none */
 	unsigned nr_segments, nr_extras;
 	struct table_segment segments[TABLE_MAX_SEGMENTS];
 	struct table_extra extras[TABLE_MAX_EXTRAS];
@@ -74,7 +77,7 @@ struct table_source {
 
 struct table_function {
 	uint32_t start; /* relative to the base */
-	uint32_t entry; /* offset in the section; UINT32_MAX - i: extra i */
+	uint32_t entry; /* offset in the section, or in the other one + TABLE_OF_MORE; UINT32_MAX - i: extra i */
 };
 
 /* The rows of some functions. */
@@ -108,9 +111,9 @@ struct unwind_table {
 	struct wide_rule **wides;
 	uint32_t nr_rules, nr_wides;
 	struct table_builder *builder; /* NULL: all parts are made */
-	void *owned;                   /* in which the section lies, until then */
+	void *owned;                   /* in which the sections lie, until then */
 	void (*release)(void *owned);
-	size_t bytes, section_bytes; /* bytes: all that is allocated, with the section */
+	size_t bytes, section_bytes; /* bytes: all that is allocated, with the sections */
 	struct table_budget *budget; /* borrowed */
 	uint64_t build_ns;           /* CPU time of making parts */
 	bool full;                   /* more would have been needed than the budget has */
@@ -118,8 +121,8 @@ struct unwind_table {
 };
 
 /*
- * Takes over `owned`, in which the section lies: released when it is not needed any more, in any case. 0; -ENOMEM;
- * -EFBIG: more than the budget; -EBADMSG: the section breaks off or some entries cannot be understood, *ret has the
+ * Takes over `owned`, in which the sections lie: released when it is not needed any more, in any case. 0; -ENOMEM;
+ * -EFBIG: more than the budget; -EBADMSG: a section breaks off or some entries cannot be understood, *ret has the
  * others. With 0 and -EBADMSG *ret is the caller's.
  */
 int table_new(const struct table_source *source, void *owned, void (*release)(void *owned), struct unwind_table **ret);

@@ -21,7 +21,7 @@
 
 struct content {
 	struct unwind_table *table;
-	struct table_source source; /* without the bytes of the section */
+	struct table_source source; /* without the bytes of the sections */
 };
 
 struct unwind_tables {
@@ -121,17 +121,19 @@ static void finish(struct unwind_object *object, enum unwind_object_state state,
 }
 
 /*
- * Of all that a table is made from. Only this tells two sections apart, as that of a table goes when all its parts are
+ * Of all that a table is made from. Only this tells two sections apart, as those of a table go when all its parts are
  * made. So it must not be possible to make a file that has the hash of another one, whose chains it would change.
  */
 static uint64_t content_hash(const struct unwind_tables *tables, const struct table_source *source)
 {
-	uint64_t words[5 + 3 * (TABLE_MAX_SEGMENTS + TABLE_MAX_EXTRAS)];
+	uint64_t words[7 + 3 * (TABLE_MAX_SEGMENTS + TABLE_MAX_EXTRAS)];
 	size_t nr = 0;
 
 	words[nr++] = siphash(tables->key, source->section.bytes);
 	words[nr++] = source->section.address;
 	words[nr++] = source->section.is_eh_frame;
+	words[nr++] = siphash(tables->key, source->more.bytes);
+	words[nr++] = source->more.address;
 	words[nr++] = source->nr_segments;
 	for (unsigned i = 0; i < source->nr_segments; i++) {
 		words[nr++] = source->segments[i].offset;
@@ -147,12 +149,18 @@ static uint64_t content_hash(const struct unwind_tables *tables, const struct ta
 	return siphash(tables->key, (struct span){words, nr * sizeof(words[0])});
 }
 
-/* But for the bytes of the section. */
+/* But for the bytes. */
+static bool is_same_section(const struct cfi_section *a, const struct cfi_section *b)
+{
+	return a->bytes.len == b->bytes.len && a->address == b->address && a->is_eh_frame == b->is_eh_frame;
+}
+
+/* But for the bytes of the sections. */
 static bool is_same(const struct table_source *a, const struct table_source *b)
 {
-	bool same = a->section.bytes.len == b->section.bytes.len && a->section.address == b->section.address &&
-		    a->section.is_eh_frame == b->section.is_eh_frame && a->nr_segments == b->nr_segments &&
-		    a->nr_extras == b->nr_extras && !memcmp(a->segments, b->segments, sizeof(a->segments));
+	bool same = is_same_section(&a->section, &b->section) && is_same_section(&a->more, &b->more) &&
+		    a->nr_segments == b->nr_segments && a->nr_extras == b->nr_extras &&
+		    !memcmp(a->segments, b->segments, sizeof(a->segments));
 
 	for (unsigned i = 0; i < a->nr_extras && same; i++)
 		same = a->extras[i].start == b->extras[i].start && a->extras[i].end == b->extras[i].end &&
@@ -182,7 +190,7 @@ static int add_content(struct unwind_tables *tables, uint64_t hash, const struct
 	*ret = find_content(tables, hash, source);
 	if (!*ret && content && !hash_table_add(&tables->contents, hash, content)) {
 		*content = (struct content){table, *source};
-		content->source.section.bytes.ptr = NULL;
+		content->source.section.bytes.ptr = content->source.more.bytes.ptr = NULL;
 		*ret = take_ptr(table);
 		content = NULL;
 	}

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,28 @@ def test_our_own_files(ours, perf, millrace, tmp_path):
     found = samples(perf('script', '--no-inline', '-i', out).out, 'deep_burn')
     assert len(found) > 50 and all(' _start+' in sample for sample in found)
     assert 'deep_call' in perf('report', '--stdio', '-g', 'caller', '-i', out).out
+
+
+PROGRAM_OF_BOTH = """
+volatile int sink;
+__attribute__((noinline)) void leaf(int n) { for (int i = 0; i < 50; i++) sink += n * i; }
+__attribute__((noinline)) void middle(int n) { for (int i = 0; i < 100; i++) leaf(n + i); sink++; }
+int main(void) { for (int i = 0; i < 20000; i++) middle(i); return 0; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which('gcc'), reason='gcc is not installed')
+def test_code_that_only_debug_frame_describes(need_root, perf, millrace, tmp_path):
+    """.eh_frame has _start and the PLT: what the linker and the C library's objects add to a program without any."""
+    app, dumps, chains = tmp_path / 'both', tmp_path / 'dumps', tmp_path / 'chains'
+    subprocess.run(['gcc', '-O2', '-g', '-fno-asynchronous-unwind-tables', '-x', 'c', '-o', app, '-'],
+                   input=PROGRAM_OF_BOTH, check=True, text=True)
+    perf('record', '-F', '500', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', '-o', dumps, '--', app)
+    millrace('unwind', '-i', dumps, '-o', chains)
+    text = millrace('script', '-i', chains, '-F', 'ip,sym').out
+    found = [' '.join(re.findall(r'^\s+\w+ (leaf|middle|main|_start)$', sample, flags=re.M))
+             for sample in text.split('\n\n') if ' leaf\n' in sample]
+    assert len(found) > 5 and set(found) == {'leaf middle main _start'}
 
 
 def test_directories_and_pipes(ours, perf, millrace, programs, tmp_path):

@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/hash_table.h"
 #include "tests/fake/fake_elf.h"
@@ -1060,6 +1062,80 @@ static void test_stubs_of_other_kinds(void **state)
 	assert_int_equal(after.nr_tables, before.nr_tables + 2);
 }
 
+/*
+ * With a .debug_frame, too: of code that .eh_frame says nothing of, and of some that it covers, where .eh_frame counts.
+ */
+static void make_both_sections(struct fake_elf *elf)
+{
+	enum { NAMES = 0xd00, HEADERS = 0xd80, SECTION = 0xe80 }; /* where the code does not matter */
+	static const struct {
+		uint32_t start, bytes;
+		uint8_t cfa_offset;
+	} functions[] = {{0x20, 0x10, 40}, {0x30, 0x10, 48}, {0x60, 0x20, 56}};
+	const uint8_t cie[] = {
+		16, 0, 0, 0, 255, 255, 255, 255, 1, 0, 1, 0x78, 16, DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1, 0, 0};
+	AUTO_BUF struct buf bytes = {0};
+
+	fake_elf_init(elf, EM_X86_64);
+	fake_elf_cie(elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+	fake_elf_fde(elf, 0, 0x40, BYTES(DW_CFA_def_cfa_offset, 16));
+	buf_put(&bytes, cie, sizeof(cie));
+	for (unsigned i = 0; i < 3; i++) {
+		buf_put_u32(&bytes, 4 + 8 + 8 + 4);
+		buf_put_u32(&bytes, 0); /* the CIE */
+		buf_put_u64(&bytes, FAKE_ELF_CODE + FAKE_ELF_SHIFT + functions[i].start);
+		buf_put_u64(&bytes, functions[i].bytes);
+		buf_put(&bytes, BYTES(DW_CFA_def_cfa_offset, functions[i].cfa_offset, DW_CFA_nop, DW_CFA_nop));
+	}
+	const Elf64_Shdr sections[] = {
+		{.sh_type = SHT_NULL},
+		{.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = FAKE_ELF_CODE + SECTION, .sh_size = bytes.len},
+		{.sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = 20},
+	};
+	Elf64_Ehdr header;
+	memcpy(&header, elf->bytes, sizeof(header));
+	header.e_shoff = FAKE_ELF_CODE + HEADERS;
+	header.e_shentsize = sizeof(sections[0]);
+	header.e_shnum = 3;
+	header.e_shstrndx = 2;
+	memcpy(elf->bytes, &header, sizeof(header));
+	memcpy(elf->bytes + FAKE_ELF_CODE + NAMES + 1, ".debug_frame", strlen(".debug_frame"));
+	memcpy(elf->bytes + FAKE_ELF_CODE + HEADERS, sections, sizeof(sections));
+	memcpy(elf->bytes + FAKE_ELF_CODE + SECTION, bytes.data, bytes.len);
+}
+
+static void test_both_sections(void **state)
+{
+	static const struct {
+		uint32_t at;
+		uint64_t cfa_offset;
+	} cases[] = {{0, 16}, {0x20, 16}, {0x30, 16}, {0x3f, 16}, {0x60, 56}, {0x7f, 56}};
+	struct process *process = *state;
+	struct fake_elf elf;
+
+	make_both_sections(&elf);
+	process->object = build_other(process, "both", &elf);
+	process->space.generation++;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		unwind_at(process, cases[i].at, 8);
+		assert_int_equal(process->cfas[0], STACK + cases[i].cfa_offset);
+	}
+	unwind_at(process, 0x40, 8);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + 0x40));
+	unwind_at(process, 0x80, 8);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + 0x80));
+	/* Another one, whose .debug_frame alone differs, has a table of its own. */
+	struct unwind_stats before, after;
+	unwind_tables_stats(process->tables, &before);
+	elf.bytes[FAKE_ELF_CODE + 0xe80 + 20 + 2 * 28 + 25] = 64; /* the offset of the last function's CFA */
+	process->object = build_other(process, "both, another", &elf);
+	process->space.generation++;
+	unwind_at(process, 0x60, 8);
+	assert_int_equal(process->cfas[0], STACK + 64);
+	unwind_tables_stats(process->tables, &after);
+	assert_int_equal(after.nr_tables, before.nr_tables + 1);
+}
+
 static void test_unknown_machine(void **state)
 {
 	struct process *process = new_process("vax", SAMPLED_MASK);
@@ -1265,6 +1341,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_too_many_sections, start, end),
 		cmocka_unit_test_setup_teardown(test_a_forged_hash, start, end),
 		cmocka_unit_test_setup_teardown(test_stubs_of_other_kinds, start, end),
+		cmocka_unit_test_setup_teardown(test_both_sections, start, end),
 		cmocka_unit_test(test_unknown_machine),
 		cmocka_unit_test(test_build_beside),
 		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),
