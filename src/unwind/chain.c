@@ -12,6 +12,9 @@
 
 enum { CACHE_ENTRIES = 2048, KNOWN_BITS = 12, /* 2048: a power of two */ GO_ON = UNWIND_NR_ENDS };
 
+/* No copy of a stack is larger; the registers that the kernel stores for a signal handler have a few KiB. */
+enum { MOST_COPIED_BYTES = 64 << 10 };
+
 /* The rule at a pc of an address space. */
 struct cached {
 	uint64_t pc, generation; /* generation 0: empty */
@@ -235,7 +238,8 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
 	for (unsigned i = 0; i < arch->nr; i++)
 		frame->registers[i] = values[i];
 	frame->known = known;
-	if (other_stack) { /* of which nothing was copied */
+	if (other_stack) { /* of which nothing was copied; or it is the same one, behind the end of the copy */
+		frame->elsewhere = cfa < frame->low || cfa - frame->low >= MOST_COPIED_BYTES;
 		frame->stack_start = cfa;
 		frame->stack_bytes = 0;
 	}
@@ -275,8 +279,9 @@ static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *f
 
 /*
  * A chain that ends because the return address of its last frame was not copied: the kernel has followed frame pointers
- * from the same registers. recorded[n + 1] is what the n-th of them leads to, 8 bytes above where it points; if that is
- * the very address which is missing, the callers from there on are known. Returns how many.
+ * from the same registers, also from one stack to another. recorded[n + 1] is what the n-th of them leads to, 8 bytes
+ * above where it points; if that is the very address which is missing, the callers from there on are known. Returns how
+ * many.
  */
 static unsigned continue_recorded(const struct unwind_cache *cache, const struct frame *frame, uint64_t fp,
 				  const struct unwind_chain *chain)
@@ -350,6 +355,7 @@ static bool first_frame(struct unwind_cache *cache, const struct sample_regs *re
 	ret->pc = regs->regs[cache->pc_position];
 	ret->exact = true;
 	ret->cut = false;
+	ret->elsewhere = false;
 	ret->missing = 0;
 	return true;
 }
@@ -372,6 +378,8 @@ const char *unwind_end_text(enum unwind_end end)
 	switch (end) {
 	case UNWIND_CUT_STACK: return "were copied in part";
 	case UNWIND_SHORT_COPY: return "go on beyond the part that the kernel could copy";
+	case UNWIND_OTHER_STACK:
+		return "are of signal handlers with a stack of their own: the interrupted one was not copied";
 	case UNWIND_NO_CFI: return "lead into code without unwind information";
 	case UNWIND_NO_OBJECT: return "lead into code without a file that could be read";
 	case UNWIND_BAD_MEMORY: return "lead out of the stack";
@@ -397,7 +405,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		}
 		return;
 	}
-	const uint64_t fp = frame.registers[cache->arch->fp];
+	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;
 	for (int end = GO_ON; end == GO_ON;) {
 		bool exact = frame.exact;
 		uint64_t pc = frame.pc;
@@ -422,10 +430,14 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	}
 	if (chain->end != UNWIND_CUT_STACK)
 		return;
-	if (stack.len < chain->dump_bytes)
+	if (frame.elsewhere)
+		chain->end = UNWIND_OTHER_STACK;
+	else if (stack.len < chain->dump_bytes)
 		chain->end = UNWIND_SHORT_COPY;
 	if (!chain->nr_recorded)
 		return;
+	frame.stack_start = stack_start;
+	frame.stack_bytes = stack.len;
 	unsigned nr = continue_recorded(cache, &frame, fp, chain);
 	if (chain->cfas)
 		memset(chain->cfas + chain->nr, 0, nr * sizeof(*chain->cfas));

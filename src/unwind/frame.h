@@ -21,6 +21,7 @@ struct frame {
 	uint64_t missing; /* where the return address is, if it was not copied; 0: that is not known */
 	bool exact;       /* pc is where it was interrupted, not where a call comes back to */
 	bool cut;         /* a register is lost because its part of the stack was not copied */
+	bool elsewhere;   /* it is on another stack than the one that was copied */
 };
 
 static inline bool frame_register(const struct frame *frame, uint64_t nr, uint64_t *ret)

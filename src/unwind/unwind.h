@@ -96,7 +96,8 @@ enum unwind_end {
 	UNWIND_FULL,         /* `max` frames */
 	UNWIND_CUT_STACK,    /* the next frame is in a part of the stack that was not copied */
 	UNWIND_SHORT_COPY,   /* likewise, of a copy below dump_bytes: a page was not there, or the stack ends */
-	UNWIND_CONTINUED,    /* as UNWIND_CUT_STACK, but from there on the callers were taken from `recorded` */
+	UNWIND_OTHER_STACK,  /* it is in the stack that a signal handler on a stack of its own interrupted */
+	UNWIND_CONTINUED,    /* as UNWIND_CUT_STACK or UNWIND_OTHER_STACK, but the callers were taken from `recorded` */
 	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow */
 	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack: it is damaged, or the stack was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and there is no frame pointer to follow */

@@ -2,6 +2,7 @@
 """`record --call-graph unwind`: whole call chains in every mode of recording, and no byte of a stack in any file."""
 import os
 import pathlib
+import platform
 import re
 import shutil
 import signal
@@ -347,6 +348,51 @@ def test_stacks_that_cannot_be_copied(millrace, programs, tmp_path):
     assert len(found) - len(in_main) <= len(found) // 20  # a page that is moved is not there, either
     loss = millrace('report', '--loss', '-i', path).out
     assert re.search(rf'^ *stacks copied in part +{short}$', loss, re.M)
+
+
+WITH_A_HANDLER = """
+#include <signal.h>
+#include <sys/time.h>
+static volatile unsigned long sink;
+static volatile sig_atomic_t left = 100;
+__attribute__((noinline)) void in_handler(void) { for (int i = 0; i < 1000000; i++) sink += i; left -= left > 0; }
+static void handler(int nr) { (void)nr; in_handler(); sink++; }
+__attribute__((noinline)) void interrupted(void) { while (left) sink++; }
+static char stack[65536];
+int main(void)
+{
+    const stack_t other = {.ss_sp = stack, .ss_size = sizeof(stack)};
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    const struct itimerval every = {{0, 2000}, {0, 2000}};
+    sigaltstack(&other, 0);
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &every, 0);
+    interrupted();
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or platform.machine() != 'x86_64', reason='needs gcc, of x86_64')
+@pytest.mark.parametrize('joined', (False, True), ids=('counted', 'joined'))
+def test_signal_handlers_with_a_stack_of_their_own(millrace, tmp_path, joined):
+    """The chain ends in the function that was interrupted, and is counted as such; frame pointers lead on from it."""
+    app, path = tmp_path / 'app', tmp_path / 'perf.data'
+    subprocess.run(['gcc', *(['-O0'] if joined else ['-O2', '-fomit-frame-pointer']), '-x', 'c', '-o', app, '-'],
+                   input=WITH_A_HANDLER, check=True, text=True)
+    done = millrace('record', '-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', '-o', path, '--', app)
+    text = millrace('script', '-i', path, '-F', 'ip,sym').out
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    samples = [names for names in samples if 'in_handler' in names and 'interrupted' in names]
+    ends = [names[names.index('interrupted') + 1] if names[-1] != 'interrupted' else '' for names in samples]
+    counted = sum(map(int, re.findall(r'(\d+) of \d+ stacks are of signal handlers', done.err)))
+    assert len(samples) > 10
+    if joined:  # but not where the kernel just moves a page of the stack
+        assert ends.count('main') >= len(samples) - len(samples) // 20
+        return
+    assert set(ends) == {''} and counted >= len(samples) and 'SIZE' not in done.err
+    loss = millrace('report', '--loss', '-i', path).out
+    assert re.search(rf'^ *stacks of signal handlers +{counted}$', loss, re.M)
 
 
 def test_events_without_it_stay_as_they_are(millrace, programs, tmp_path):

@@ -474,9 +474,28 @@ static void test_signal(void **state)
 	assert_chain(process, UNWIND_COMPLETE,
 		     CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS, BASE + OUTERMOST + 3));
 	/* The handler had a stack of its own; of the other one nothing was sampled. */
+	static const struct {
+		uint64_t rsp;
+		enum unwind_end end;
+	} interrupted[] = {{0x100000, UNWIND_OTHER_STACK},
+			   {STACK - 8, UNWIND_OTHER_STACK},
+			   {STACK + 8 + UINT64_C(65536), UNWIND_OTHER_STACK},
+			   {STACK + UINT64_C(65536), UNWIND_CUT_STACK}, /* a larger copy may have it */
+			   {STACK + 16 * 8, UNWIND_CUT_STACK}};
+	process->chain.dump_bytes = 16 * 8;
+	for (size_t i = 0; i < sizeof(interrupted) / sizeof(interrupted[0]); i++) {
+		words[1 + 2] = interrupted[i].rsp;
+		unwind_at(process, FRAMELESS + 5, 16);
+		assert_chain(process, interrupted[i].end,
+			     CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS));
+	}
+	/* That the copy is short says nothing of the other stack. */
+	process->chain.dump_bytes = 17 * 8;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_SHORT_COPY, CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS));
 	words[1 + 2] = 0x100000;
 	unwind_at(process, FRAMELESS + 5, 16);
-	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS));
+	assert_chain(process, UNWIND_OTHER_STACK, CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + FRAMELESS));
 	/* The register that it says to have its return address is that of the instruction itself. */
 	words[1 + 1] = BASE + SAME_RA + 4;
 	words[1 + 2] = STACK + 64;
@@ -722,6 +741,25 @@ static void test_chains_that_the_kernel_continues(void **state)
 	recorded[1]--;
 	unwind_at(process, SAVES + 4, 3);
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
+	/* From the stack of a signal handler, which has the interrupted frame pointer, to the one that it interrupted.
+	 */
+	const uint64_t other[] = {BASE + WITH_FRAME + 8, BASE + TRAMPOLINE + 1, BASE + SAVES + 9, BASE + OUTERMOST + 4};
+	process->regs[BP] = STACK;
+	words[0] = 0x100000;
+	words[1] = BASE + TRAMPOLINE + 1;
+	words[2 + 1] = BASE + WITH_FRAME + 0x11; /* what was interrupted, its rsp and rbp */
+	words[2 + 2] = 0x100000 - 32;
+	words[2 + 3] = 0x100000;
+	process->chain.recorded = other;
+	process->chain.nr_recorded = 4;
+	unwind_at(process, WITH_FRAME + 8, 16);
+	assert_chain(process, UNWIND_CONTINUED,
+		     CHAIN(BASE + WITH_FRAME + 8, BASE + TRAMPOLINE + 1, BASE + WITH_FRAME + 0x11, BASE + SAVES + 8,
+			   BASE + OUTERMOST + 3));
+	process->chain.nr_recorded = 2;
+	unwind_at(process, WITH_FRAME + 8, 16);
+	assert_chain(process, UNWIND_OTHER_STACK,
+		     CHAIN(BASE + WITH_FRAME + 8, BASE + TRAMPOLINE + 1, BASE + WITH_FRAME + 0x11));
 	/* Frame pointers that lead on where the kernel's chain ends: a sanitizer sees what is read behind that. */
 	const uint64_t first[] = {recorded[0], recorded[1]};
 	process->regs[BP] = STACK;

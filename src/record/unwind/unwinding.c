@@ -29,7 +29,7 @@
 #include "unwind/unwind.h"
 
 enum {
-	NR_ACCOUNTS = 14,
+	NR_ACCOUNTS = 15,
 	MOST_WORK = 256,                 /* batches, of which each is work for a thread */
 	FEW_THREADS = 6,                 /* beside the one that resolves, and no more than half as many as CPUs; */
 	MOST_THREADS = 16,               /* of many CPUs a quarter */
@@ -835,6 +835,7 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 		{"stacks of more frames", now->by_end[UNWIND_FULL]},
 		{"stacks cut", now->by_end[UNWIND_CUT_STACK]},
 		{"stacks copied in part", now->by_end[UNWIND_SHORT_COPY]},
+		{"stacks of signal handlers", now->by_end[UNWIND_OTHER_STACK]},
 		{"stacks continued", now->by_end[UNWIND_CONTINUED]},
 		{"stacks without CFI", now->by_end[UNWIND_NO_CFI]},
 		{"stacks of bad memory", now->by_end[UNWIND_BAD_MEMORY]},
