@@ -53,6 +53,12 @@ uint64_t maps_generation(const struct maps *maps);
 /* Calls visit() for each map, by address. */
 void maps_visit(const struct maps *maps, void (*visit)(const struct map *map, void *ctx), void *ctx);
 
+/* NULL: nothing is mapped there. Old recordings do not say what may be done with a map. */
+static inline bool map_may_be_code(const struct map *map)
+{
+	return map && (map->rights & MAP_MAY_EXECUTE || !(map->rights & MAP_MAY_ALL));
+}
+
 static inline uint64_t map_address(const struct map *map, uint64_t ip)
 {
 	return map->identity ? ip : ip - map->start + map->pgoff;

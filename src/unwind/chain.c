@@ -20,7 +20,7 @@ struct cached {
 	uint64_t pc, generation; /* generation 0: empty */
 	const struct unwind_rule *rule;
 	const struct wide_rule *wide; /* of RULE_WIDE */
-	bool in_file;
+	bool in_file, is_code;        /* is_code: or that is not known */
 };
 
 /* The rule at an address of an object: the same in all processes. Tables stay as long as the cache. */
@@ -88,6 +88,9 @@ static struct unwind_object *look_up(struct unwind_cache *cache, const struct un
 		entry->wide = found.wide;
 		entry->in_file = true;
 	}
+	/* Of a caller the byte before is looked up, which of the kernel's trampoline of uretprobes is not mapped. */
+	entry->is_code = entry->in_file || !space->is_code || space->is_code(space->ctx, pc) ||
+			 space->is_code(space->ctx, pc + 1);
 	return NULL;
 }
 
@@ -251,9 +254,8 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
  * Without CFI: JIT code, assembler. The frame pointer leads to the caller when this code keeps frames or leaves the
  * caller's alone; of the innermost function, which may have changed it, that is an assumption.
  */
-static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *frame, bool in_file)
+static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *frame, int why)
 {
-	int why = in_file ? UNWIND_NO_CFI : UNWIND_NO_OBJECT;
 	uint64_t fp, caller_fp, ra;
 
 	if (!frame_register(frame, arch->fp, &fp))
@@ -360,6 +362,12 @@ static bool first_frame(struct unwind_cache *cache, const struct sample_regs *re
 	return true;
 }
 
+/* Of code without CFI, and without a frame pointer that could be followed. */
+static enum unwind_end no_caller(const struct cached *cached)
+{
+	return cached->in_file ? UNWIND_NO_CFI : UNWIND_NO_OBJECT;
+}
+
 /* To the caller of the frame. GO_ON, or why there is none. */
 static int step(struct unwind_cache *cache, struct frame *frame, const struct cached *cached)
 {
@@ -367,7 +375,7 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 
 	frame->cfa = 0;
 	if (rule->flags & RULE_NO_CFI)
-		return step_by_frame_pointer(cache->arch, frame, cached->in_file);
+		return step_by_frame_pointer(cache->arch, frame, (int)no_caller(cached));
 	if (rule->flags & RULE_WIDE)
 		return step_by_wide_rule(cache->arch, frame, cached->wide, rule->flags & RULE_SIGNAL);
 	return step_by_rule(cache->arch, frame, rule);
@@ -406,6 +414,8 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		return;
 	}
 	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;
+	enum unwind_end otherwise = UNWIND_BAD_MEMORY; /* if this is no code: why the frame before has no caller */
+	bool maps_known = false;
 	for (int end = GO_ON; end == GO_ON;) {
 		bool exact = frame.exact;
 		uint64_t pc = frame.pc;
@@ -419,6 +429,13 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 			chain->end = UNWIND_NOT_READY;
 			return;
 		}
+		/* Of what was interrupted there is no doubt: there the maps are not known. */
+		maps_known |= exact && cached->is_code;
+		if (!exact && maps_known && !cached->is_code) {
+			chain->end = otherwise;
+			return;
+		}
+		otherwise = cached->rule->flags & RULE_NO_CFI ? no_caller(cached) : UNWIND_BAD_MEMORY;
 		end = step(cache, &frame, cached);
 		/* No code has called that to which a signal handler returns. */
 		chain->ips[chain->nr] = exact || cached->rule->flags & RULE_SIGNAL ? pc : pc - 1;

@@ -86,9 +86,9 @@ void unwind_cache_free(struct unwind_cache *cache); /* NULL is fine */
 struct unwind_space {
 	/* The object whose file is mapped at pc, and the byte's offset in it. NULL: none (not mapped, JIT code). */
 	struct unwind_object *(*find)(void *ctx, uint64_t pc, uint64_t *ret_offset);
+	bool (*is_code)(void *ctx, uint64_t pc); /* what is mapped there may be executed; NULL: that is not known */
 	void *ctx;
-	/* Changes with each change of the maps, see maps_generation(). 0: unknown, nothing is cached. */
-	uint64_t generation;
+	uint64_t generation; /* changes with the maps, see maps_generation(). 0: unknown, nothing is cached */
 };
 
 enum unwind_end {
@@ -98,9 +98,9 @@ enum unwind_end {
 	UNWIND_SHORT_COPY,   /* likewise, of a copy below dump_bytes: a page was not there, or the stack ends */
 	UNWIND_OTHER_STACK,  /* it is in the stack that a signal handler on a stack of its own interrupted */
 	UNWIND_CONTINUED,    /* as UNWIND_CUT_STACK or UNWIND_OTHER_STACK, but the callers were taken from `recorded` */
-	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow */
-	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack: it is damaged, or the stack was switched */
-	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and there is no frame pointer to follow */
+	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow to code */
+	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack or not to code: it is damaged, or was switched */
+	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and no frame pointer to follow to code */
 	UNWIND_NOT_READY,    /* the table of `object` is yet to be built; nr is 0 */
 	UNWIND_NO_REGISTERS, /* no user registers or stack (kernel thread); or a 32-bit program: one frame */
 	UNWIND_NR_ENDS,
@@ -122,7 +122,6 @@ struct unwind_chain {
 	uint64_t *cfas; /* NULL: not wanted; else room for the stack address (DWARF's CFA) of each frame; 0: unknown */
 	unsigned max;
 	uint64_t dump_bytes; /* set by the caller: of stack that were to be copied; 0: not known, no SHORT_COPY */
-
 	unsigned nr;
 	enum unwind_end end;
 	struct unwind_object *object; /* of UNWIND_NOT_READY, else NULL */
@@ -147,5 +146,5 @@ bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *s
 /* Where the program was, or came into the kernel. false: that register was not sampled. */
 bool unwind_sampled_pc(const struct unwind_cache *cache, const struct sample_regs *regs, uint64_t *ret);
 
-/* The value of a sampled register by its number in perf's register set. false: it was not sampled. */
+/* The value of a sampled register, by perf's number of it. false: it was not sampled. */
 bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64_t *ret);

@@ -350,12 +350,38 @@ def test_stacks_that_cannot_be_copied(millrace, programs, tmp_path):
     assert re.search(rf'^ *stacks copied in part +{short}$', loss, re.M)
 
 
+WITH_ASSEMBLER = """
+__asm__(".text; .globl spin; .type spin, @function; spin: push %rbp; mov %rdi, %rbp; mov $200000000, %eax;"
+        "1: dec %eax; jnz 1b; pop %rbp; ret; .size spin, . - spin");
+void spin(long *words);
+int main(void) { long words[4] = {0, (long)&words[2], 0, 0}; spin(words); return 0; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or platform.machine() != 'x86_64', reason='needs gcc, of x86_64')
+@pytest.mark.parametrize('mode', ('unwind', 'dwarf'))
+def test_what_is_no_code_is_no_frame(millrace, tmp_path, mode):
+    """Assembler without unwind information uses the frame pointer for data: what lies there is no return address."""
+    app, path = tmp_path / 'app', tmp_path / 'perf.data'
+    subprocess.run(['gcc', '-O2', '-x', 'c', '-o', app, '-'], input=WITH_ASSEMBLER, check=True, text=True)
+    millrace('record', '-F', '497', '-e', 'cpu-clock:u', '--call-graph', mode, '-o', path, '--', app)
+    text = millrace('script', '-i', path, '-F', 'ip,sym').out
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    samples = [names for names in samples if 'spin' in names]
+    assert len(samples) > 10 and all(names == ['spin'] for names in samples)
+
+
 WITH_A_HANDLER = """
 #include <signal.h>
 #include <sys/time.h>
 static volatile unsigned long sink;
-static volatile sig_atomic_t left = 100;
-__attribute__((noinline)) void in_handler(void) { for (int i = 0; i < 1000000; i++) sink += i; left -= left > 0; }
+static volatile sig_atomic_t left = 60;
+__attribute__((noinline)) void in_handler(void)
+{
+    for (int i = 0; left && i < 5000000; i++)
+        sink += i;
+    left -= left > 0;
+}
 static void handler(int nr) { (void)nr; in_handler(); sink++; }
 __attribute__((noinline)) void interrupted(void) { while (left) sink++; }
 static char stack[65536];

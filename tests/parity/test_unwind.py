@@ -256,13 +256,15 @@ def test_agreement(need_root, perf, program, name):
     command = [ROOT / 'bench' / 'unwind-agreement', '--seconds', '2', name]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True,
                           env={**os.environ, 'MILLRACE': str(program)}).stdout
-    samples, same, longer, and_whole, shorter, signal, other = re.search(
-        rf'^{re.escape(name)} +(\d+) +([0-9.]+)% +(\d+)/(\d+) +(\d+) +(\d+) +(\d+)', text, re.M).groups()
+    samples, same, longer, and_whole, shorter, data, signal, other = re.search(
+        rf'^{re.escape(name)} +(\d+) +([0-9.]+)% +(\d+)/(\d+) +(\d+) +(\d+) +(\d+) +(\d+)', text, re.M).groups()
     assert int(samples) > 20
     assert [int(kind) for kind in (shorter, other)] == [0, 0], text
     # Between the pop of a register and the return perf looks for its value below the stack pointer, and ends.
     assert longer == and_whole and int(longer) <= int(samples) / 50, text
-    assert float(same) == 100 or int(longer) or 'sig' in name and int(signal)
+    # While an exception is thrown the unwind information of libgcc is wrong for a few instructions.
+    assert int(data) <= 1 + int(samples) / 50, text
+    assert float(same) == 100 or int(longer) or int(data) or 'sig' in name and int(signal)
 
 
 def test_recorded_by_millrace(need_root, perf, millrace, programs, tmp_path):

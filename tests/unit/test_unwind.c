@@ -771,6 +771,52 @@ static void test_chains_that_the_kernel_continues(void **state)
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
 }
 
+static bool is_code(void *ctx, uint64_t pc)
+{
+	(void)ctx;
+	return pc - BASE < FAKE_ELF_CODE_BYTES || pc - OTHER < CODE_BYTES;
+}
+
+/* What is no address of code by the maps ends the chain: there is no such frame. */
+static void test_callers_that_are_no_code(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->space.is_code = is_code;
+	process->regs[BP] = STACK + 8;
+	words[0] = STACK; /* where the return address would be */
+	words[1] = STACK + 32;
+	words[2] = STACK + 8;
+	words[4] = 0;
+	words[5] = BASE + OUTERMOST + 4;
+	unwind_at(process, GAP, 8);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
+	unwind_at(process, OTHER - BASE, 8);
+	assert_chain(process, UNWIND_NO_OBJECT, CHAIN(OTHER));
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS + 5));
+	/* With a cache that knows them, too. */
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS + 5));
+	/* A call may be the last instruction of what is mapped, and the kernel's trampoline the first one. */
+	words[0] = OTHER + CODE_BYTES;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_NO_OBJECT, CHAIN(BASE + FRAMELESS + 5, OTHER + CODE_BYTES - 1));
+	words[0] = OTHER;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_NO_OBJECT, CHAIN(BASE + FRAMELESS + 5, OTHER - 1));
+	/* What was sampled or interrupted is code all the same: its maps are not known. */
+	unwind_at(process, OTHER + CODE_BYTES - BASE, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(OTHER + CODE_BYTES, STACK + 7, BASE + OUTERMOST + 3));
+	words[0] = BASE + TRAMPOLINE + 1;
+	words[1 + 1] = OTHER + CODE_BYTES;
+	words[1 + 2] = STACK + 5 * 8;
+	words[1 + 3] = 1;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_NO_OBJECT, CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, OTHER + CODE_BYTES));
+}
+
 /* The lowest and the highest addresses that may be code or stack. */
 static void test_bounds_of_addresses(void **state)
 {
@@ -1371,6 +1417,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
 		cmocka_unit_test_setup_teardown(test_hostile_stacks, start, end),
 		cmocka_unit_test_setup_teardown(test_chains_that_the_kernel_continues, start, end),
+		cmocka_unit_test_setup_teardown(test_callers_that_are_no_code, start, end),
 		cmocka_unit_test_setup_teardown(test_bounds_of_addresses, start, end),
 		cmocka_unit_test_setup_teardown(test_without_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_generations, start, end),

@@ -110,6 +110,13 @@ static struct unwind_object *find_object(void *ctx, uint64_t pc, uint64_t *ret_o
 	return object_of(stacks, dso);
 }
 
+static bool is_code(void *ctx, uint64_t pc)
+{
+	const struct user_stacks *stacks = ctx;
+
+	return map_may_be_code(maps_find(stacks->maps, pc));
+}
+
 /* The object that was looked up last. */
 static void build_table(struct user_stacks *stacks, struct unwind_object *object)
 {
@@ -132,8 +139,10 @@ static struct unwind_space space_of(struct user_stacks *stacks, const struct map
 	bool moving = hash_table_find(&stacks->moving, (uintptr_t)maps);
 
 	stacks->maps = maps;
-	return (struct unwind_space){
-		.find = find_object, .ctx = stacks, .generation = moving ? 0 : maps_generation(maps)};
+	return (struct unwind_space){.find = find_object,
+				     .is_code = is_code,
+				     .ctx = stacks,
+				     .generation = moving ? 0 : maps_generation(maps)};
 }
 
 void user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,

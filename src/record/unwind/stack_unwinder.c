@@ -36,6 +36,13 @@ static struct unwind_object *find_object(void *ctx, uint64_t pc, uint64_t *ret_o
 	return mapped_object_table(map->object);
 }
 
+static bool is_code(void *ctx, uint64_t pc)
+{
+	const struct stack_unwinder *unwinder = ctx;
+
+	return map_may_be_code(maps_find(unwinder->maps, pc));
+}
+
 /*
  * The innermost frame of the program: where it was sampled or, of a sample in the kernel, where it came into it.
  * Returns how many frames that is.
@@ -80,8 +87,10 @@ static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct
 	case TASK_STATE_KNOWN: break;
 	}
 	find_recorded(sample, &chain);
-	const struct unwind_space space = {
-		.find = find_object, .ctx = unwinder, .generation = maps_generation(unwinder->maps)};
+	const struct unwind_space space = {.find = find_object,
+					   .is_code = is_code,
+					   .ctx = unwinder,
+					   .generation = maps_generation(unwinder->maps)};
 	unwind_chain(unwinder->cache, &space, &sample->user_regs, sample->user_stack, &chain);
 	if (chain.end == UNWIND_NOT_READY)
 		return UNRESOLVED_TABLE;

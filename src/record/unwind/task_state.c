@@ -60,7 +60,7 @@ void task_state_free(struct task_state *state)
 
 static int add_map(struct task_state *state, const struct task_event *event)
 {
-	struct map map = {.start = event->start, .pgoff = event->pgoff};
+	struct map map = {.start = event->start, .pgoff = event->pgoff, .rights = event->prot & MAP_MAY_ALL};
 
 	if (event->pid == UINT32_MAX || (event->misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER)
 		return 0; /* the kernel's */
