@@ -143,7 +143,7 @@ def fixture_modes(tmp_path_factory):
     """MODE.data of a counted load, MODE.script of it as said there; killed.data; selftest. In real time."""
     script = []
     for mode, options in MODES.items():
-        load = f'/bin/{"steps_signed" if "signed" in mode else "steps"} 2000 10'
+        load = f'/bin/{"steps_signed" if "signed" in mode else "steps"} 8000 10'
         script.append(f'millrace record -e cycles -c 500000 {options} -o {mode}.data -- {load} 2>{mode}.err')
         script.append(f'millrace script -i {mode}.data >{mode}.script 2>{mode}.script.err')
         script.append(f'millrace report --stdio -i {mode}.data >{mode}.report 2>{mode}.report.err')
