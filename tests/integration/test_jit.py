@@ -178,6 +178,19 @@ def test_map_that_seems_older_than_the_process_that_has_it_open(millrace, progra
     assert 'of_former' in done.names and name not in done.err + said
 
 
+def test_file_systems_of_a_process_with_an_older_map_are_not_asked(millrace, programs, tmp_path, fuse_fs):
+    """One that does not answer would stop the recorder."""
+    directory = fuse_fs(4096, 0, program='slow_fs.py')
+    server = next(int(path.parent.name) for path in pathlib.Path('/proc').glob('[0-9]*/cmdline')
+                  if os.fsencode(directory) in path.read_bytes())
+    stopped = f'kill -STOP {server}; sleep 1.1'  # what it answered is kept for a second
+    try:
+        done, name, _ = record_left(millrace, programs, tmp_path, 60, stopped, '1 hour', f'9<{directory}/file')
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert f'the {name} of a process is not kept' in done.err
+
+
 def record_left(millrace, programs, tmp_path, seconds, until, age, redirect=''):
     """Of a program whose map is of this age: as record_all(), its map's name, and what a report says. The recording
     ends after the commands `until`."""

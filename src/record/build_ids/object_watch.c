@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -642,17 +644,25 @@ static bool may_be_map_of(const struct stat *status, const struct watched_proces
 	return status->st_uid == process->uid || (trusted && (status->st_mode & S_IROTH));
 }
 
-/* Among the first of its files; false also when it has ended, or is not ours to look at. */
-static bool has_open(pid_t pid, const struct stat *file)
+/*
+ * Among the first of its files; false also when it has ended, or is not ours to look at. A file of another name is not
+ * looked at, and no file system asked: it may be one that does not answer.
+ */
+static bool has_open(const struct watched_process *process, const struct stat *file)
 {
-	struct stat its;
-	char path[32];
+	char path[32], name[32], target[PATH_MAX];
+	struct statx its;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	snprintf(name, sizeof(name), "/perf-%d.map", (int)process->inner_pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)process->pid);
 	AUTO_FD int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (int i = 0; dir >= 0 && i < FDS_LOOKED_AT; i++) {
 		snprintf(path, sizeof(path), "%d", i);
-		if (fstatat(dir, path, &its, 0) == 0 && its.st_dev == file->st_dev && its.st_ino == file->st_ino)
+		ssize_t len = readlinkat(dir, path, target, sizeof(target));
+		if (len < (ssize_t)strlen(name) || memcmp(target + len - strlen(name), name, strlen(name)) != 0)
+			continue;
+		if (statx(dir, path, AT_STATX_DONT_SYNC, STATX_INO, &its) == 0 && its.stx_ino == file->st_ino &&
+		    makedev(its.stx_dev_major, its.stx_dev_minor) == file->st_dev)
 			return true;
 	}
 	return false;
@@ -668,7 +678,7 @@ static bool is_of_former(const struct stat *status, const struct watched_process
 	int64_t lived_ns = (int64_t)(clock_ns(CLOCK_BOOTTIME) - process->start_ns);
 	int64_t start_ns = (int64_t)clock_ns(CLOCK_REALTIME) - lived_ns;
 
-	return process->start_ns && written_ns < start_ns - CLOCKS_DIFFER_S * second && !has_open(process->pid, status);
+	return process->start_ns && written_ns < start_ns - CLOCKS_DIFFER_S * second && !has_open(process, status);
 }
 
 static int open_perf_map(const struct watched_process *process)
