@@ -50,9 +50,14 @@ static void test_addresses_of_a_file_share_its_path(void **state)
 	assert_non_null(info);
 	assert_non_null(dso);
 	dso->image_path = "/proc/self/exe";
+	bool known = true; /* not when built without debug information */
 	for (size_t i = 0; i < 2; i++)
-		if (!debug_info_line(info, dso, functions[i] - bias, 0, &lines[i]))
-			skip(); /* built without debug information */
+		known &= debug_info_line(info, dso, functions[i] - bias, 0, &lines[i]);
+	if (!known) {
+		debug_info_free(info);
+		dso_table_fini(&dsos);
+		skip();
+	}
 	assert_non_null(strstr(lines[0].path, "test_debug_info.c"));
 	assert_ptr_equal(lines[0].path, lines[1].path);
 	assert_in_range(lines[1].line, lines[0].line + 4, lines[0].line + 7);
