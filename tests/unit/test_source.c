@@ -314,26 +314,35 @@ static ssize_t read_until_it_fails(void *ctx, void *to, size_t len)
 	return (ssize_t)part;
 }
 
+static void expect_failure(struct span left)
+{
+	static const volatile sig_atomic_t *const stop = NULL;
+	const struct session_stream stream = {.read = read_until_it_fails, .ctx = &left};
+	const bool has_record = left.len >= RECORD_BYTES;
+	struct source *source;
+
+	assert_int_equal(source_open_stream(stream, &stop, &source), 0);
+	if (has_record)
+		expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
+	expect_end(source, -EIO, "reading the pipe: Input/output error");
+}
+
 /* A pipe that cannot be read any more says why, wherever it was. */
 static void test_a_pipe_that_fails(void **state)
 {
 	enum { OUTSIDE = 1000, BEFORE = RECORD_BYTES + 16 };
-	static const volatile sig_atomic_t *const stop = NULL;
 	AUTO_BUF struct buf bytes = {0};
 
 	(void)state;
 	put_record(&bytes, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
 	put_record(&bytes, RECORD_TRACING_DATA, 16, OUTSIDE);
 	memset(buf_extend(&bytes, OUTSIDE), 7, OUTSIDE);
-	for (size_t len = 0; len < bytes.len; len += len < BEFORE ? 4 : 100) {
-		struct span left = {bytes.data, len};
-		const struct session_stream stream = {.read = read_until_it_fails, .ctx = &left};
-		struct source *source;
-		assert_int_equal(source_open_stream(stream, &stop, &source), 0);
-		if (len >= RECORD_BYTES)
-			expect_record(source, PERF_RECORD_SAMPLE, RECORD_BYTES, 1);
-		expect_end(source, -EIO, "reading the pipe: Input/output error");
-	}
+	for (size_t len = 0; len < bytes.len; len += len < BEFORE ? 4 : 100)
+		expect_failure((struct span){bytes.data, len});
+	bytes.len = RECORD_BYTES;
+	put_chunk(&bytes, RECORD_COMPRESSED2, SECOND_BYTES);
+	for (size_t len = 0; len < BEFORE; len += 4)
+		expect_failure((struct span){bytes.data, len});
 }
 
 /* What claims to be more than 1 GiB is no chunk of one ring: such a record is what its header says. */
