@@ -152,6 +152,6 @@ def test_an_agent_of_a_fleet_and_a_page_of_it(need_root, fleet, run, program, tm
 
 @pytest.mark.parametrize('options', re.findall(r'`(--format=\S+ --to=[^`]+)`', GUIDE.replace('\n', ' ')))
 def test_profiles_are_posted(fleet, millrace, tmp_path, options):
-    millrace('record', '-q', '-e', 'cpu-clock:u', '-o', tmp_path / 'data', '--', MILL, '1')
+    millrace('record', '-q', '-k', 'mono', '-e', 'cpu-clock:u', '-o', tmp_path / 'data', '--', MILL, '1')
     millrace('export', '-i', tmp_path / 'data', *local(options, fleet))
     assert len(fleet.profiles) == 1 and all(fleet.profiles.values())
