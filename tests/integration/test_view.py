@@ -726,7 +726,7 @@ def test_off_cpu_and_wall_time(place, millrace):
         screen.wait('Symbol')
         screen.press('Tab', "of event 'offcpu-time'")
         screen.press('q', lambda text: 'status 0' in text)
-    with Screen(['report', '--wall', '-i', path], cwd=place) as screen:
+    with Screen(['report', '--wall', '--comms', 'sleep', '-i', path], cwd=place) as screen:
         row = r'([\d.]+)% +([\d.]+)% +[\d.]+% +sleep +\[k\] \w*schedule'
         text = screen.wait(lambda text: re.search(row, text), 'the waits of sleep')
         assert "of event 'wall-clock time'" in text and re.search('[▁-█]', text.splitlines()[1])
