@@ -158,12 +158,12 @@ static int take_sample(struct off_cpu_stages *stages, struct ordered_record *rec
 /* When the switch was that led to the task which runs there by now. */
 static uint64_t switch_ns(const struct off_cpu_stages *stages, const struct waits_place *place)
 {
-	const struct left *left = (const struct left *)stages->left.data + place->cpu;
+	const struct left *left = (const struct left *)stages->left.data;
 
-	if (place->cpu >= stages->left.len / sizeof(*left) || left->tid == place->tid ||
-	    place->time_ns - left->time_ns > direct_switch_ns)
+	if (place->cpu >= stages->left.len / sizeof(*left) || left[place->cpu].tid == place->tid ||
+	    place->time_ns - left[place->cpu].time_ns > direct_switch_ns)
 		return place->time_ns;
-	return left->time_ns;
+	return left[place->cpu].time_ns;
 }
 
 static int note_left(struct off_cpu_stages *stages, const struct waits_place *place)
