@@ -972,6 +972,19 @@ static void test_hostile_files(void **state)
 	assert_int_equal(stats.nr_rows, 0);
 }
 
+/* Three sections, the last of which has their names. */
+static void put_section_header(struct fake_elf *elf, uint64_t offset)
+{
+	Elf64_Ehdr header;
+
+	memcpy(&header, elf->bytes, sizeof(header));
+	header.e_shoff = offset;
+	header.e_shentsize = sizeof(Elf64_Shdr);
+	header.e_shnum = 3;
+	header.e_shstrndx = 2;
+	memcpy(elf->bytes, &header, sizeof(header));
+}
+
 /* With section headers: one, of stubs from the beginning of the code on, with that name. */
 static void make_stubs(struct fake_elf *elf, const char *name, uint64_t stub_bytes, uint64_t name_bytes)
 {
@@ -991,12 +1004,8 @@ static void make_stubs(struct fake_elf *elf, const char *name, uint64_t stub_byt
 
 	fake_elf_init(elf, EM_X86_64);
 	fake_elf_cie(elf, "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+	put_section_header(elf, FAKE_ELF_CODE + HEADERS);
 	memcpy(&header, elf->bytes, sizeof(header));
-	header.e_shoff = FAKE_ELF_CODE + HEADERS;
-	header.e_shentsize = sizeof(sections[0]);
-	header.e_shnum = 3;
-	header.e_shstrndx = 2;
-	memcpy(elf->bytes, &header, sizeof(header));
 	memcpy(segments, elf->bytes + header.e_phoff, sizeof(segments));
 	segments[1].p_filesz = segments[1].p_memsz = stub_bytes;
 	memcpy(elf->bytes + header.e_phoff, segments, sizeof(segments));
@@ -1176,13 +1185,7 @@ static void make_both_sections(struct fake_elf *elf)
 		{.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = FAKE_ELF_CODE + SECTION, .sh_size = bytes.len},
 		{.sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = 20},
 	};
-	Elf64_Ehdr header;
-	memcpy(&header, elf->bytes, sizeof(header));
-	header.e_shoff = FAKE_ELF_CODE + HEADERS;
-	header.e_shentsize = sizeof(sections[0]);
-	header.e_shnum = 3;
-	header.e_shstrndx = 2;
-	memcpy(elf->bytes, &header, sizeof(header));
+	put_section_header(elf, FAKE_ELF_CODE + HEADERS);
 	memcpy(elf->bytes + FAKE_ELF_CODE + NAMES + 1, ".debug_frame", strlen(".debug_frame"));
 	memcpy(elf->bytes + FAKE_ELF_CODE + HEADERS, sections, sizeof(sections));
 	memcpy(elf->bytes + FAKE_ELF_CODE + SECTION, bytes.data, bytes.len);
