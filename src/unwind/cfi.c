@@ -396,10 +396,8 @@ static bool cie_offset(const struct cfi_section *section, const struct entry *en
 {
 	uint64_t offset = section->is_eh_frame ? entry->id_at - entry->id : entry->id;
 
-	if (offset >= section->bytes.len) /* also before the section: then the difference has wrapped */
-		return false;
 	*ret = (uint32_t)offset;
-	return true;
+	return offset < section->bytes.len; /* not before the section either: then the difference has wrapped */
 }
 
 static bool decode_fde(struct cfi_reader *reader, const struct entry *entry, struct cfi_fde *ret)

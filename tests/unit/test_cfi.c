@@ -234,6 +234,26 @@ static void test_versions_and_sections(void **state)
 	}
 }
 
+/* Its low half alone is that of a CIE. */
+static void test_a_cie_behind_the_section(void **state)
+{
+	static const struct form form = {.debug_frame = true, .is_64 = true, .version = 3, .letters = "", .ra = RA};
+	AUTO_BUF struct buf section = {0};
+	struct cfi_fde fde;
+
+	(void)state;
+	size_t good = put_cie(&section, &form, CODE(DW_CFA_def_cfa, RSP, 8)), first = section.len;
+	put_fde(&section, &form, good, place, CODE(DW_CFA_nop));
+	put_fde(&section, &form, good + (UINT64_C(1) << 32), place, CODE(DW_CFA_nop));
+	struct cfi_reader *reader = reader_of(&section, &form);
+	assert_true(cfi_next_fde(reader, &fde));
+	assert_int_equal(fde.entry, first);
+	assert_false(cfi_next_fde(reader, &fde));
+	assert_int_equal(reader->nr_skipped, 1);
+	assert_false(reader->broken);
+	free(reader);
+}
+
 static void test_what_is_not_understood_is_counted(void **state)
 {
 	AUTO_BUF struct buf section = {0};
@@ -506,6 +526,7 @@ int main(void)
 		cmocka_unit_test(test_encodings_of_addresses),
 		cmocka_unit_test(test_addresses_relative_to_their_place),
 		cmocka_unit_test(test_versions_and_sections),
+		cmocka_unit_test(test_a_cie_behind_the_section),
 		cmocka_unit_test(test_what_is_not_understood_is_counted),
 		cmocka_unit_test(test_augmentations_that_break_off),
 		cmocka_unit_test(test_long_cies),

@@ -1455,6 +1455,47 @@ static void test_stages_of_a_failed_output_keep_nothing(void **state)
 	batch_pool_free(pool);
 }
 
+static int give_out_and_fail(struct stage *stage, enum stage_flush why)
+{
+	give_out(stage, why);
+	return -EIO;
+}
+
+/* Whether the stage behind it is called: where all batches must go. */
+static void test_error_of_a_flush(void **state)
+{
+	static const struct stage_ops failing = {.name = "failing", .process = keep, .flush = give_out_and_fail};
+	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
+	struct keeping first = {.stage.ops = &failing, .last = &first.first};
+	struct keeping second = {.stage.ops = &ops, .last = &second.first};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	uint8_t record[MAX_RECORD];
+	unsigned seed = 1;
+	const struct span span = {record, make_record(&seed, false, record)};
+
+	(void)state;
+	assert_int_equal(
+		batch_pool_new(
+			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
+			&pool, NULL),
+		0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &first.stage);
+	pipeline_add_stage(writer, &second.stage);
+	queue_all(writer, &span, 1);
+	assert_int_equal(writer_commit(writer, true), 0);
+	pipeline_run_stages(writer);
+	assert_int_equal(first.flushes, 1U << STAGE_COMMIT | 1U << STAGE_MEMORY);
+	assert_int_equal(second.flushes, 1U << STAGE_MEMORY);
+	assert_int_equal(second.nr, 1);
+	assert_int_equal(second.nr_kept, 0);
+	assert_int_equal(writer_close(writer, NULL), -EIO);
+	assert_int_equal(second.flushes, 1U << STAGE_MEMORY | 1U << STAGE_END);
+	batch_pool_free(pool);
+}
+
 /* Keeps all batches until the end, while another output takes the memory that is left. */
 struct ending {
 	struct keeping keeping;
@@ -1706,6 +1747,7 @@ static void test_error_of_a_stage_outlives_a_store(void **state)
 struct full {
 	struct writer *writer;
 	atomic_bool has_room;
+	uint64_t cpu_ns; /* of who waited */
 };
 
 static void *wait_until_room(void *ctx)
@@ -1713,11 +1755,12 @@ static void *wait_until_room(void *ctx)
 	struct full *full = ctx;
 
 	assert_int_equal(writer_complete(full->writer, WRITER_ROOM), 0);
+	full->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	full->has_room = true;
 	return NULL;
 }
 
-/* Who waits for room sleeps until something is stored. */
+/* Who waits for room sleeps until something is stored: the wait takes no time of the CPU. */
 static void test_a_wait_for_room_ends_with_room(void **state)
 {
 	static const struct writer_ops ops = {
@@ -1751,6 +1794,7 @@ static void test_a_wait_for_room_ends_with_room(void **state)
 		sem_post(&storing);
 	pthread_join(thread, NULL);
 	assert_true(full.has_room);
+	assert_true(full.cpu_ns < UINT64_C(10000000));
 	assert_int_equal(writer_close(full.writer, NULL), 0);
 	batch_pool_free(pool);
 	sem_destroy(&storing);
@@ -2318,6 +2362,7 @@ int main(void)
 		cmocka_unit_test(test_who_keeps_little_is_not_asked_for_it),
 		cmocka_unit_test(test_who_lacks_memory_does_not_ask_a_stage_that_ends),
 		cmocka_unit_test(test_stages_of_a_failed_output_keep_nothing),
+		cmocka_unit_test(test_error_of_a_flush),
 		cmocka_unit_test(test_error_of_a_stage_sticks),
 		cmocka_unit_test(test_error_behind_a_stage),
 		cmocka_unit_test(test_stage_pass_returns_the_error),

@@ -324,7 +324,12 @@ static void test_what_cannot_be_recovered_says_why(void **state)
 	buf_put(&behind, file.data + attrs.offset, attrs.size);
 	store(path, behind.data, behind.len);
 	expect(path, -EBADMSG, "events cannot be read");
+	/* Likewise, but the last one reaches into the records. */
 	header.attrs = attrs;
+	header.data.offset = attrs.offset + attrs.size - 8;
+	memcpy(file.data, &header, sizeof(header));
+	store(path, file.data, file.len);
+	expect(path, -EBADMSG, "events cannot be read");
 	header.data.offset = sizeof(header) - 1;
 	memcpy(file.data, &header, sizeof(header));
 	store(path, file.data, file.len);

@@ -338,6 +338,7 @@ static void test_far_addresses(void **state)
 		else
 			assert_true(rule->flags & RULE_NO_CFI);
 		assert_true(table_find(table, end).rule->flags & RULE_NO_CFI);
+		assert_true(table_find(table, end - 1 + (UINT64_C(1) << 32)).rule->flags & RULE_NO_CFI);
 		table_free(table);
 	}
 }
