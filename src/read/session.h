@@ -105,6 +105,9 @@ const struct event_desc *session_events(const struct session *session, size_t *r
  */
 bool session_feature(const struct session *session, enum feature_bit bit, struct span *ret);
 
+/* The architecture of the machine that recorded, as uname -m says it. NULL: the recording does not say. */
+const char *session_arch(const struct session *session);
+
 struct session_info {
 	const char *path;
 	bool pipe;

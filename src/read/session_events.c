@@ -312,3 +312,11 @@ bool session_feature(const struct session *session, enum feature_bit bit, struct
 	*ret = (struct span){(const char *)session->whole.ptr + section.offset, section.size};
 	return true;
 }
+
+const char *session_arch(const struct session *session)
+{
+	struct span payload;
+	const char *arch;
+
+	return session_feature(session, FEATURE_ARCH, &payload) && !feature_decode_string(payload, &arch) ? arch : NULL;
+}

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What other projects' recordings have shown (make check-corpus), on recordings that are made here."""
+import json
 import os
 import re
 import struct
 
 import pytest
+
+import perf_file
 
 
 def rows(text):
@@ -224,3 +227,22 @@ def test_dump_of_old_and_new_records(millrace, perf, tmp_path):
     assert f'PERF_RECORD_BPF_METADATA prog prog_abc\n  entry 0: {"version":>20} = 6.17\\x1b\n' in done.out
     assert 'PERF_RECORD_SCHEDSTAT_CPU' in done.out and 'PERF_RECORD_CALLCHAIN_DEFERRED' in done.out
     assert millrace('script', '-i', new).out == millrace('script', '-i', old).out
+
+
+@pytest.mark.parametrize('arch, mask', [
+    ('x86_64', 0xffffffff00ffffff), ('i686', 0x1ff), ('aarch64', 0x4001ffffffff), ('armv7l', 0xffff),
+    ('ppc64le', 0x7ffffffffffffff), ('s390x', 0x3ffffffff), ('mips64', 0xf3ffffff)])
+def test_registers_have_the_names_of_the_machine_that_recorded(millrace, perf, tmp_path, arch, mask):
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4 | 1 << 12 | 1 << 18, regs_user=mask,
+                          regs_intr=mask)
+    registers = [2, *range(0x100, 0x100 + mask.bit_count())]
+    sample = perf_file.sample(2, 0x10100, 7 << 32 | 7, 1, *registers, *registers)
+    path = tmp_path / 'perf.data'
+    path.write_bytes(perf_file.build([attr], {6: perf_file.string(arch)}, records=sample + perf_file.FINISHED_ROUND))
+    for command in ['script', '-F', 'ip,uregs,iregs'], ['report', '-D']:
+        theirs, ours = (re.findall(r'^\.\.\.\. .*|\S+:0x\w+', tool(command[0], '-i', path, *command[1:]).out, re.M)
+                        for tool in (perf, millrace))
+        assert ours == theirs and len(ours) == 2 * mask.bit_count()
+    names = [word.partition(':')[0] for word in re.findall(r'\S+:0x', perf('script', '-i', path, '-F', 'uregs').out)]
+    found = json.loads(millrace('script', '-i', path, '--json', '-F', 'uregs,iregs').out)
+    assert list(found['uregs']) == list(found['iregs']) == list(dict.fromkeys(names))

@@ -151,13 +151,7 @@ static const char *recorded_host(const struct session *session)
 /* NULL: the recording does not say. */
 static const char *recorded_arch(const struct machine *machine)
 {
-	struct span payload;
-	const char *arch;
-
-	if (!machine->session || !session_feature(machine->session, FEATURE_ARCH, &payload) ||
-	    feature_decode_string(payload, &arch))
-		return NULL;
-	return arch;
+	return machine->session ? session_arch(machine->session) : NULL;
 }
 
 /* What distinguishes the files of this machine from those that were mapped. */

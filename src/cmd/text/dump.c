@@ -15,13 +15,8 @@
 #include "base/span.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/records.h"
+#include "event/names/registers.h"
 #include "read/session.h"
-
-/* <asm/perf_regs.h> of x86, the names in perf's spelling. */
-static const char *const x86_regs[] = {
-	"AX", "BX", "CX", "DX", "SI", "DI", "BP",  "SP",  "IP",  "FLAGS", "CS",  "SS",
-	"DS", "ES", "FS", "GS", "R8", "R9", "R10", "R11", "R12", "R13",   "R14", "R15",
-};
 
 static void print_chain(const struct sample *sample, FILE *to)
 {
@@ -47,7 +42,7 @@ static const char *abi_name(uint64_t abi)
 	return abi == PERF_SAMPLE_REGS_ABI_64 ? "64-bit" : abi == PERF_SAMPLE_REGS_ABI_32 ? "32-bit" : "unknown";
 }
 
-static void print_regs(const char *whose, const struct sample_regs *regs, FILE *to)
+static void print_regs(const char *whose, const char *arch, const struct sample_regs *regs, FILE *to)
 {
 	unsigned nr = 0;
 
@@ -57,8 +52,7 @@ static void print_regs(const char *whose, const struct sample_regs *regs, FILE *
 	for (unsigned i = 0; i < 64; i++) {
 		if (!(regs->mask >> i & 1))
 			continue;
-		const char *name = i < sizeof(x86_regs) / sizeof(x86_regs[0]) ? x86_regs[i] : "unknown";
-		fprintf(to, ".... %-5s 0x%016" PRIx64 "\n", name, regs->regs[nr++]);
+		fprintf(to, ".... %-5s 0x%016" PRIx64 "\n", register_name(arch, i), regs->regs[nr++]);
 	}
 }
 
@@ -116,7 +110,7 @@ static void print_words(const struct sample *sample, uint64_t type, FILE *to)
 		fprintf(to, "... transaction: %" PRIx64 "\n", sample->transaction);
 }
 
-static void dump_sample_text(const struct session_record *record, FILE *to)
+static void dump_sample_text(const struct session_record *record, const char *arch, FILE *to)
 {
 	const struct sample *sample = &record->sample;
 	uint64_t type = sample->present;
@@ -128,8 +122,8 @@ static void dump_sample_text(const struct session_record *record, FILE *to)
 		print_chain(sample, to);
 	if (type & PERF_SAMPLE_BRANCH_STACK)
 		print_branches(sample, to);
-	print_regs("user", &sample->user_regs, to);
-	print_regs("intr", &sample->intr_regs, to);
+	print_regs("user", arch, &sample->user_regs, to);
+	print_regs("intr", arch, &sample->intr_regs, to);
 	if (sample->user_stack.ptr) {
 		/* As perf: the offset of the size in front of the bytes. */
 		const char *size = (const char *)sample->user_stack.ptr - sizeof(uint64_t);
@@ -438,13 +432,13 @@ static void print_small(struct cursor *at, const struct session_record *record, 
 	}
 }
 
-void dump_record_text(const struct session_record *record, FILE *to)
+void dump_record_text(const struct session_record *record, const char *arch, FILE *to)
 {
 	const struct perf_event_header *header = record->view.header;
 	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});
 
 	switch (header->type) {
-	case PERF_RECORD_SAMPLE: dump_sample_text(record, to); break;
+	case PERF_RECORD_SAMPLE: dump_sample_text(record, arch, to); break;
 	case PERF_RECORD_MMAP: print_mmap(&at, header->misc, to); break;
 	case PERF_RECORD_MMAP2: print_mmap2(&at, header->misc, to); break;
 	case PERF_RECORD_COMM: print_comm(&at, header->misc, to); break;
@@ -557,7 +551,7 @@ static int dump_record(struct session *session, struct machine *machine, const s
 	print_bytes(to, info, offset, &record->view);
 	print_front(to, session, record);
 	fprintf(to, "%#" PRIx64 " [%#x]: PERF_RECORD_%s", offset, header->size, record_type_name(header->type));
-	dump_record_text(record, to);
+	dump_record_text(record, session_arch(session), to);
 	if (header->type == PERF_RECORD_SAMPLE)
 		return print_place(to, machine, record);
 	return machine_process(machine, record);

@@ -20,5 +20,8 @@ struct session_record;
 int dump_session(struct session *session, const struct symbol_options *options, FILE *to, struct diag *reterr);
 
 /* dump_record: the meaning of a record, spelled as by `perf report -D`. */
-/* Prints the text behind "PERF_RECORD_NAME", up to the end of the last line. Checks every size in the record. */
-void dump_record_text(const struct session_record *record, FILE *to);
+/*
+ * Prints the text behind "PERF_RECORD_NAME", up to the end of the last line. Checks every size in the record. arch: of
+ * the machine that recorded, for the names of registers (register_name()).
+ */
+void dump_record_text(const struct session_record *record, const char *arch, FILE *to);

@@ -107,14 +107,14 @@ static void put_addr(struct json_writer *json, struct sample_line *line)
 		json_text(json, "addr_dso", location.dso ? dso_long_name(location.dso) : NULL);
 }
 
-static void put_registers(struct json_writer *json, const char *name, const struct sample_regs *regs)
+static void put_registers(struct json_writer *json, const char *name, const char *arch, const struct sample_regs *regs)
 {
 	unsigned nr = 0;
 
 	json_object(json, name);
 	for (unsigned i = 0; regs->regs && i < 64; i++)
 		if (regs->mask >> i & 1)
-			json_address(json, register_name(i), regs->regs[nr++]);
+			json_address(json, register_name(arch, i), regs->regs[nr++]);
 	json_end(json);
 }
 
@@ -254,9 +254,9 @@ int sample_json_print(struct sample_line *line, FILE *to, struct diag *reterr)
 	if (has(line, FIELD_IP))
 		put_ip(&json, line);
 	if (has(line, FIELD_IREGS))
-		put_registers(&json, "iregs", &sample->intr_regs);
+		put_registers(&json, "iregs", session_arch(line->of->session), &sample->intr_regs);
 	if (has(line, FIELD_UREGS))
-		put_registers(&json, "uregs", &sample->user_regs);
+		put_registers(&json, "uregs", session_arch(line->of->session), &sample->user_regs);
 	put_memory(&json, line);
 	json_end(&json);
 	fputc('\n', to);

@@ -500,8 +500,10 @@ static int print_ip(struct sample_line *line, struct diag *reterr)
 	return 0;
 }
 
-static void print_registers(struct output *out, const struct sample_regs *regs)
+static void print_registers(struct line_context *of, const struct sample_regs *regs)
 {
+	const char *arch = regs->regs ? session_arch(of->session) : NULL;
+	struct output *out = of->out;
 	unsigned nr = 0;
 
 	if (!regs->regs)
@@ -512,7 +514,7 @@ static void print_registers(struct output *out, const struct sample_regs *regs)
 	for (unsigned i = 0; i < 64; i++) {
 		if (!(regs->mask >> i & 1))
 			continue;
-		output_padded(out, register_name(i), 5);
+		output_padded(out, register_name(arch, i), 5);
 		output_bytes(out, ":0x", 3);
 		output_hex(out, regs->regs[nr++], (struct output_pad){0});
 		output_char(out, ' ');
@@ -522,14 +524,14 @@ static void print_registers(struct output *out, const struct sample_regs *regs)
 static int print_iregs(struct sample_line *line, struct diag *reterr)
 {
 	(void)reterr;
-	print_registers(line->of->out, &line->record->sample.intr_regs);
+	print_registers(line->of, &line->record->sample.intr_regs);
 	return 0;
 }
 
 static int print_uregs(struct sample_line *line, struct diag *reterr)
 {
 	(void)reterr;
-	print_registers(line->of->out, &line->record->sample.user_regs);
+	print_registers(line->of, &line->record->sample.user_regs);
 	return 0;
 }
 

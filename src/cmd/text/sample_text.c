@@ -522,7 +522,7 @@ int sample_text_print(struct sample_text *text, const struct session_record *rec
 	return err;
 }
 
-/* What a record says, as a dump has it. 0 or -ENOMEM. */
+/* What a record says that is no sample, as a dump has it. 0 or -ENOMEM. */
 static int print_meaning(const struct session_record *record, struct output *out)
 {
 	char *meaning = NULL;
@@ -532,7 +532,7 @@ static int print_meaning(const struct session_record *record, struct output *out
 	if (!to)
 		return -ENOMEM;
 	fprintf(to, "PERF_RECORD_%s", record_type_name(record->view.header->type));
-	dump_record_text(record, to);
+	dump_record_text(record, NULL, to);
 	int err = fclose(to) ? -ENOMEM : 0;
 	if (!err)
 		output_bytes(out, meaning, len);

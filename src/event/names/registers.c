@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers: <asm/perf_regs.h> of each architecture. The names are those that perf takes. */
+/* Numbers: <asm/perf_regs.h> of each architecture. The names are those that perf takes and prints. */
 #include "event/names/registers.h"
 
 #include <asm/perf_regs.h>
@@ -17,6 +17,7 @@ struct known_register {
 };
 
 #if defined(__x86_64__)
+#define THIS_ARCH "x86_64"
 /* The kernel refuses the segment registers DS, ES, FS and GS of a 64-bit task. */
 static const struct known_register names[] = {
 	{"AX", PERF_REG_X86_AX},   {"BX", PERF_REG_X86_BX},       {"CX", PERF_REG_X86_CX},   {"DX", PERF_REG_X86_DX},
@@ -27,6 +28,7 @@ static const struct known_register names[] = {
 };
 enum { REG_IP = PERF_REG_X86_IP, REG_SP = PERF_REG_X86_SP };
 #elif defined(__aarch64__)
+#define THIS_ARCH "aarch64"
 static const struct known_register names[] = {
 	{"x0", 0},
 	{"x1", 1},
@@ -64,6 +66,7 @@ static const struct known_register names[] = {
 };
 enum { REG_IP = PERF_REG_ARM64_PC, REG_SP = PERF_REG_ARM64_SP };
 #else
+#define THIS_ARCH ""
 static const struct known_register names[] = {{NULL, 0}}; /* not known here: no register can be named */
 enum { REG_IP = 0, REG_SP = 0 };
 #endif
@@ -93,11 +96,59 @@ uint64_t registers_leaf(void)
 #endif
 }
 
-const char *register_name(unsigned bit)
+/*
+ * By bit, as perf prints them; NULL: no such register. An XMM register has 128 bits: two bits of the mask. Source:
+ * arch/ARCH/include/uapi/asm/perf_regs.h of Linux, and tools/perf/util/perf_regs.c for the spelling.
+ */
+static const char *const names_x86[64] = {
+	"AX",    "BX",    "CX",    "DX",    "SI",          "DI",    "BP",    "SP",    "IP",    "FLAGS",
+	"CS",    "SS",    "DS",    "ES",    "FS",          "GS",    "R8",    "R9",    "R10",   "R11",
+	"R12",   "R13",   "R14",   "R15",   [32] = "XMM0", "XMM0",  "XMM1",  "XMM1",  "XMM2",  "XMM2",
+	"XMM3",  "XMM3",  "XMM4",  "XMM4",  "XMM5",        "XMM5",  "XMM6",  "XMM6",  "XMM7",  "XMM7",
+	"XMM8",  "XMM8",  "XMM9",  "XMM9",  "XMM10",       "XMM10", "XMM11", "XMM11", "XMM12", "XMM12",
+	"XMM13", "XMM13", "XMM14", "XMM14", "XMM15",       "XMM15",
+};
+static const char *const names_arm64[64] = {
+	"x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",  "x9",        "x10", "x11",
+	"x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",       "x22", "x23",
+	"x24", "x25", "x26", "x27", "x28", "x29", "lr",  "sp",  "pc",  [46] = "vg",
+};
+static const char *const names_arm[64] = {
+	"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "fp", "ip", "sp", "lr", "pc",
+};
+static const char *const names_powerpc[64] = {
+	"r0",    "r1",    "r2",    "r3",    "r4",   "r5",   "r6",    "r7",   "r8",    "r9",    "r10",     "r11",
+	"r12",   "r13",   "r14",   "r15",   "r16",  "r17",  "r18",   "r19",  "r20",   "r21",   "r22",     "r23",
+	"r24",   "r25",   "r26",   "r27",   "r28",  "r29",  "r30",   "r31",  "nip",   "msr",   "orig_r3", "ctr",
+	"link",  "xer",   "ccr",   "softe", "trap", "dar",  "dsisr", "sier", "mmcra", "mmcr0", "mmcr1",   "mmcr2",
+	"mmcr3", "sier2", "sier3", "pmc1",  "pmc2", "pmc3", "pmc4",  "pmc5", "pmc6",  "sdar",  "siar",
+};
+static const char *const names_s390[64] = {
+	"R0",  "R1",  "R2",   "R3",   "R4",   "R5",   "R6",   "R7",   "R8",   "R9",  "R10", "R11",
+	"R12", "R13", "R14",  "R15",  "FP0",  "FP1",  "FP2",  "FP3",  "FP4",  "FP5", "FP6", "FP7",
+	"FP8", "FP9", "FP10", "FP11", "FP12", "FP13", "FP14", "FP15", "MASK", "PC",
+};
+static const char *const names_mips[64] = {
+	"PC",  "$1",  "$2",  "$3",  "$4",  "$5",  "$6",  "$7",  "$8",  "$9",  "$10", "$11",        "$12", "$13", "$14",
+	"$15", "$16", "$17", "$18", "$19", "$20", "$21", "$22", "$23", "$24", "$25", [28] = "$28", "$29", "$30", "$31",
+};
+
+static const struct {
+	const char *arch; /* the first letters of what uname -m says */
+	const char *const *names;
+} known_names[] = {
+	{"x86_64", names_x86},  {"i386", names_x86},        {"i486", names_x86},    {"i586", names_x86},
+	{"i686", names_x86},    {"aarch64", names_arm64},   {"arm64", names_arm64}, {"arm", names_arm},
+	{"ppc", names_powerpc}, {"powerpc", names_powerpc}, {"s390", names_s390},   {"mips", names_mips},
+};
+
+const char *register_name(const char *arch, unsigned bit)
 {
-	for (size_t i = 0; i < NR_NAMES && names[i].name; i++)
-		if (names[i].bit == bit)
-			return names[i].name;
+	if (!arch)
+		arch = THIS_ARCH;
+	for (size_t i = 0; i < sizeof(known_names) / sizeof(known_names[0]); i++)
+		if (!strncmp(arch, known_names[i].arch, strlen(known_names[i].arch)))
+			return bit < 64 && known_names[i].names[bit] ? known_names[i].names[bit] : "unknown";
 	return "unknown";
 }
 

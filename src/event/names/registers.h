@@ -23,8 +23,11 @@ uint64_t registers_ip_sp(void);
  */
 uint64_t registers_leaf(void);
 
-/* The name of the register of a bit, as perf prints it: "AX" for bit 0. "unknown": there is none. */
-const char *register_name(unsigned bit);
+/*
+ * The name of the register of a bit, as perf prints it: "AX" for bit 0 of x86. "unknown": there is none. arch: of the
+ * machine that recorded, as uname -m says it; NULL: this machine's.
+ */
+const char *register_name(const char *arch, unsigned bit);
 
 /* Parses names such as "AX,ip", in capitals or not, into a mask. "?" or an unknown name: -EINVAL, the diag lists all.
  */
