@@ -760,6 +760,8 @@ def test_a_snapshot_is_asked_of_the_next_recorder(agent, tmp_path):
     (['--files=a', '--on-trigger=psi:disk:3'], 'is none of load:NUMBER, psi:cpu:PERCENT'),
     (['--files=a', '--on-trigger=load:0'], 'is none of load:NUMBER, psi:cpu:PERCENT'),
     (['--files=a', '--every=10ms'], '--every'),
+    (['--files=a', '--call-graph=dwarf'], '--call-graph=dwarf would store what stacks contain: use unwind'),
+    (['--files=a', '--call-graph=dwarf,1024'], '--call-graph=dwarf,1024 would store'),
     (['--files=a', 'sleep', '1'], 'agent takes no argument, but got "sleep"'),
     (['--files=a', '--format=svg'], 'no format "svg"'),
     (['--files=a', '--format=clickhouse'], '--to=clickhouse://HOST'),

@@ -198,6 +198,11 @@ static int check(const struct agent_options *options, struct diag *reterr)
 		return diag_set(reterr, -EINVAL, "a frequency must be at least 1");
 	if (options->every_ns < 1000000000)
 		return diag_set(reterr, -EINVAL, "--every must be at least 1s");
+	if (!strncmp(options->call_graph, "dwarf", 5))
+		return diag_set(reterr, -EINVAL,
+				"--call-graph=%s would store what stacks contain: use unwind, whose call chains are "
+				"the same",
+				options->call_graph);
 	if (*word != '-')
 		return diag_set(reterr, -EINVAL,
 				"agent takes no argument, but got \"%s\"; options of record must follow --", word);
