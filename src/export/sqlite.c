@@ -810,6 +810,23 @@ static bool is_refused(sqlite3 *db)
 	return sqlite3_errcode(db) == SQLITE_AUTH || strncmp(sqlite3_errmsg(db), of_view, sizeof(of_view) - 1) == 0;
 }
 
+/*
+ * What SQLite says of a statement that failed. Of a database that is only read SQLITE_READONLY and SQLITE_CANTOPEN mean
+ * that reading it would write beside it: to FILE-shm of the WAL mode, or of a journal that is to be rolled back.
+ */
+static void explain(sqlite3 *db, int err, struct diag *reterr)
+{
+	int code = sqlite3_errcode(db);
+
+	if (sqlite3_db_readonly(db, "main") == 1 && (code == SQLITE_READONLY || code == SQLITE_CANTOPEN))
+		diag_set(reterr, err,
+			 "%s: it is in WAL mode, or was not written to its end: sqlite3 FILE 'PRAGMA journal_mode = "
+			 "DELETE' makes it readable, by who may write it and its directory",
+			 sqlite3_errmsg(db));
+	else
+		diag_set(reterr, err, "%s", sqlite3_errmsg(db));
+}
+
 static void take_value(sqlite3_stmt *stmt, int at, struct sql_value *ret)
 {
 	*ret = (struct sql_value){.type = SQL_NULL};
@@ -859,15 +876,16 @@ int sql_query(struct sql *sql, const char *text, const struct sql_receiver *rece
 	while (*text && !err) {
 		sqlite3_stmt *stmt = NULL;
 		if (sqlite3_prepare_v2(sql->db, text, -1, &stmt, &text) != SQLITE_OK) {
-			return is_refused(sql->db)
-				       ? diag_set(reterr, -EPERM, "this statement is refused: only SELECT may be used")
-				       : diag_set(reterr, -EINVAL, "%s", sqlite3_errmsg(sql->db));
+			if (is_refused(sql->db))
+				return diag_set(reterr, -EPERM, "this statement is refused: only SELECT may be used");
+			explain(sql->db, -EINVAL, reterr);
+			return -EINVAL;
 		}
 		if (!stmt)
 			continue;
 		err = run_statement(stmt, receiver);
 		if (err == -EIO)
-			diag_set(reterr, err, "%s", sqlite3_errmsg(sql->db));
+			explain(sql->db, err, reterr);
 		sqlite3_finalize(stmt);
 	}
 	return err;

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """`millrace export`: each format holds what `report` counts, as programs tell that we did not write."""
 import collections
+import contextlib
 import json
 import math
 import os
 import pathlib
 import re
 import shutil
+import sqlite3
 import struct
 
 import pytest
@@ -597,6 +599,20 @@ def test_query_of_a_part_of_a_database(profile, millrace):
     """Its samples are all there: none are left out, so that --time would give the numbers of all of them."""
     result = millrace('query', '-i', profile('sqlite'), '--time=10%-20%', 'SELECT count(*) FROM samples', status=129)
     assert '--time is for recordings' in result.err and result.err.count('\n') == 1 and not result.out
+
+
+def test_query_of_a_database_that_cannot_be_read_without_writing(profile, millrace, tmp_path):
+    """A reader of the WAL mode makes a file beside it, which readers of millrace cannot, nor others in some places."""
+    path = tmp_path / 'kept.db'
+    shutil.copy(profile('sqlite'), path)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        assert database.execute('PRAGMA journal_mode = WAL').fetchall() == [('wal',)]
+    result = millrace('query', '-i', path, 'SELECT count(*) FROM samples', status=255)
+    assert "in WAL mode" in result.err and "sqlite3 FILE 'PRAGMA journal_mode = DELETE'" in result.err
+    assert result.err.count('\n') == 1
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute('PRAGMA journal_mode = DELETE')
+    assert millrace('query', '-i', path, 'SELECT count(*) FROM samples').out.startswith('count(*)\n')
 
 
 def test_query_of_a_damaged_database(query, profile, millrace, tmp_path):
