@@ -170,7 +170,7 @@ static int recover_copy(const char *from, const char *to, struct diag *reterr)
 
 /* millrace recover: recordings whose recorder died, or that lost their end, made whole. */
 struct recover_options {
-	const char *output;
+	const char *input, *output;
 	bool no_build_ids, force, index;
 	int verbose;
 };
@@ -193,12 +193,19 @@ static const struct option recover_table[] = {
 		 "need, also of a recording that is whole",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct recover_options, index)},
+	{.letter = 'i',
+	 .name = "input",
+	 .arg = "FILE",
+	 .help = "Recover FILE, a file or a data directory",
+	 .set = option_set_path,
+	 .offset = offsetof(struct recover_options, input),
+	 .flags = OPTION_NO_NEGATE | OPTION_NO_DEFAULT,
+	 .group = "Input"},
 	{.letter = 'f',
 	 .name = "force",
 	 .help = "Recover a recording that belongs to neither root nor you",
 	 .set = option_set_flag,
-	 .offset = offsetof(struct recover_options, force),
-	 .group = "Input"},
+	 .offset = offsetof(struct recover_options, force)},
 	{.letter = 'v',
 	 .name = "verbose",
 	 .help = "Say more on standard error; twice: everything",
@@ -262,20 +269,20 @@ static int run(int argc, char **argv)
 
 	if (result != OPTION_OK)
 		return result == OPTION_EXIT ? 0 : COMMAND_USAGE;
-	if (argc - first != 1) {
-		log_error("recover: %s",
-			  argc == first ? "give the name of a recording" : "give one recording at a time");
+	const char *path = options.input ? options.input : argv[first];
+	if (argc - first + (options.input != NULL) != 1) {
+		log_error("recover: %s", path ? "give one recording at a time" : "give the name of a recording");
 		return COMMAND_USAGE;
 	}
 	log_set_level(options.verbose);
-	sandbox_enter(options.output ? options.output : argv[first], 0);
-	return recover(&options, argv[first], argc, argv);
+	sandbox_enter(options.output ? options.output : path, 0);
+	return recover(&options, path, argc, argv);
 }
 
 const struct command command_recover = {
 	.name = "recover",
 	.summary = "Make recordings whole whose recorder died, or that lost their end",
-	.usage = "[OPTIONS] FILE",
+	.usage = "[OPTIONS] [-i] FILE",
 	.description =
 		"Finds the last whole record of FILE, or of every file of the data directory FILE, cuts off what is "
 		"behind it, and writes what the recorder would have written at its end, so that every reader takes "

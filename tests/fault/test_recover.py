@@ -264,3 +264,12 @@ def test_what_is_no_recording_is_not_copied(millrace, tmp_path, layout):
     done = millrace('recover', '-o', tmp_path / 'copy', junk, status=255)
     assert done.err.startswith(f'millrace: {junk}') and len(done.err.splitlines()) == 1, done.err
     assert not (tmp_path / 'copy').exists()
+
+
+def test_recording_is_named_with_or_without_an_option(millrace, tmp_path):
+    path = tmp_path / 'data'
+    millrace('record', '-q', '-e', 'dummy', '-o', path, '--', 'true')
+    for words in [path], ['-i', path], [f'--input={path}', '-o', tmp_path / 'copy']:
+        assert millrace('recover', *words).err.endswith('is whole: nothing to recover\n')
+    for words in [], ['-i', path, path]:
+        assert millrace('recover', *words, status=129).err.startswith('millrace: recover: give ')
