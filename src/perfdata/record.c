@@ -60,6 +60,45 @@ const char *record_type_name(uint32_t type)
 	return name ? name : "UNKNOWN";
 }
 
+uint64_t record_outside_bytes(const struct perf_event_header *header, const void *body)
+{
+	size_t len = header->size - sizeof(*header);
+
+	if (header->type == RECORD_TRACING_DATA && len >= sizeof(uint32_t)) {
+		uint32_t size;
+		memcpy(&size, body, sizeof(size));
+		return ((uint64_t)size + 7) & ~7ull;
+	}
+	if (header->type == RECORD_AUXTRACE && len >= sizeof(uint64_t)) {
+		uint64_t size;
+		memcpy(&size, body, sizeof(size));
+		return size;
+	}
+	return 0;
+}
+
+enum { CHUNK_BYTES_MAX = 1 << 30 /* of one ring, compressed */ };
+
+uint64_t record_compressed2_chunk(const struct record_compressed2 *first)
+{
+	uint64_t bytes = sizeof(*first) + first->data_bytes, padded = (bytes + 7) & ~7ull;
+
+	if (first->header.type != RECORD_COMPRESSED2 || first->data_bytes > CHUNK_BYTES_MAX)
+		return 0;
+	return padded > RECORD_MAX_BYTES && (uint16_t)padded == first->header.size ? bytes : 0;
+}
+
+bool record_compressed2_in_chunk(struct record_compressed2 *record, bool first, uint64_t left)
+{
+	if (first)
+		record->header.size = (uint16_t)(left < RECORD_MAX_BYTES ? left : RECORD_MAX_BYTES);
+	if (record->header.type != RECORD_COMPRESSED2 || record->header.size <= sizeof(*record) ||
+	    record->header.size > left)
+		return false;
+	record->data_bytes = record->header.size - sizeof(*record);
+	return true;
+}
+
 void record_put(struct buf *out, const void *fixed, size_t fixed_bytes, struct span name, size_t trailer_bytes)
 {
 	size_t name_bytes = name.ptr ? (name.len + 1 + 7) & ~(size_t)7 : 0;

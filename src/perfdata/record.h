@@ -69,6 +69,33 @@ struct record_view {
 const char *record_type_name(uint32_t type);
 bool record_type_known(uint32_t type);
 
+/*
+ * Bytes behind header->size that belong to the record: TRACING_DATA: u32 size, rounded to 8; AUXTRACE: u64 size.
+ * `body`: the header->size bytes without the header.
+ */
+uint64_t record_outside_bytes(const struct perf_event_header *header, const void *body);
+
+struct record_compressed2 {
+	struct perf_event_header header;
+	uint64_t data_bytes;
+}; /* then the compressed bytes, and padding. Source: tools/lib/perf/include/perf/event.h of 6.16 (facts) */
+
+/*
+ * perf 6.16 and later writes what does not fit into one COMPRESSED2 record as if it did: data_bytes and header.size of
+ * the first one are those of all, header.size rounded up to 8 and cut to 16 bits; the data_bytes of the others means
+ * nothing, and no padding follows. Source: tools/perf/builtin-record.c, record__pushfn() and process_comp_header()
+ * (facts); hotspot's issue 736.
+ *
+ * Returns the bytes of such a chunk of records, of which `first` may be the first one; 0: it is one record.
+ */
+uint64_t record_compressed2_chunk(const struct record_compressed2 *first);
+
+/*
+ * Puts the sizes of a record right that is the first or another one of a chunk, of which it and those behind it are
+ * `left` bytes. false: there is none.
+ */
+bool record_compressed2_in_chunk(struct record_compressed2 *record, bool first, uint64_t left);
+
 /* The fixed parts of kernel records: perf_event_open(2) "PERF_RECORD_*". */
 struct record_mmap {
 	struct perf_event_header header;

@@ -85,68 +85,12 @@ void arena_release(struct arena *arena, const void *within)
 		block_spare(arena, block);
 }
 
-/* TRACING_DATA: u32 size, rounded to 8. AUXTRACE: u64 size. Both stand right behind the header. */
-uint64_t source_trailing_bytes(const struct perf_event_header *record)
-{
-	size_t body = record->size - sizeof(*record);
-
-	if (record->type == RECORD_TRACING_DATA && body >= sizeof(uint32_t)) {
-		uint32_t size;
-		memcpy(&size, record + 1, sizeof(size));
-		return ((uint64_t)size + 7) & ~7ull;
-	}
-	if (record->type == RECORD_AUXTRACE && body >= sizeof(uint64_t)) {
-		uint64_t size;
-		memcpy(&size, record + 1, sizeof(size));
-		return size;
-	}
-	return 0;
-}
-
 int source_check_size(const struct perf_event_header *header, uint64_t offset, struct diag *reterr)
 {
 	if (header->size >= sizeof(*header))
 		return 0;
 	return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": no record (type %" PRIu32 ", size %u)", offset,
 			header->type, header->size);
-}
-
-/*
- * perf 6.16 and later writes what does not fit into one COMPRESSED2 record as if it did: data_size and header.size of
- * the first one are those of all, header.size rounded up to 8 and cut to 16 bits; the data_size of the others means
- * nothing, and no padding follows. Source: tools/perf/builtin-record.c, record__pushfn() and process_comp_header()
- * (facts); hotspot's issue 736.
- */
-struct compressed2 {
-	struct perf_event_header header;
-	uint64_t data_bytes;
-};
-
-enum { CHUNK_BYTES_MAX = 1 << 30, /* of one ring, compressed */ COMPRESSED2_BYTES_MAX = UINT16_MAX };
-
-/* The bytes of several records that claim to be one; 0: it is one. */
-static uint64_t compressed2_chunk(const struct compressed2 *first)
-{
-	uint64_t bytes = sizeof(*first) + first->data_bytes, padded = (bytes + 7) & ~7ull;
-
-	if (first->header.type != RECORD_COMPRESSED2 || first->data_bytes > CHUNK_BYTES_MAX)
-		return 0;
-	return padded > UINT16_MAX && (uint16_t)padded == first->header.size ? bytes : 0;
-}
-
-/*
- * The header of the record at the start of `left` bytes of such a chunk, with the sizes that it should have. false:
- * there is none.
- */
-static bool compressed2_in_chunk(struct compressed2 *header, bool first, uint64_t left)
-{
-	if (first)
-		header->header.size = (uint16_t)(left < COMPRESSED2_BYTES_MAX ? left : COMPRESSED2_BYTES_MAX);
-	if (header->header.type != RECORD_COMPRESSED2 || header->header.size <= sizeof(*header) ||
-	    header->header.size > left)
-		return false;
-	header->data_bytes = header->header.size - sizeof(*header);
-	return true;
 }
 
 struct source_range_state {
@@ -274,18 +218,18 @@ static int range_next_of_chunk(struct source_range_state *state, struct source_r
 	struct source_range *range = &state->range;
 	const uint8_t *bytes = (const uint8_t *)range->whole.ptr + range->at;
 	bool first = state->chunk_end <= range->at;
-	struct compressed2 header;
+	struct record_compressed2 header;
 
 	if (range->end - range->at < sizeof(header))
 		return 0;
 	memcpy(&header, bytes, sizeof(header));
 	if (first)
-		state->chunk_end = range->at + compressed2_chunk(&header);
+		state->chunk_end = range->at + record_compressed2_chunk(&header);
 	if (state->chunk_end <= range->at)
 		return 0;
 	if (state->chunk_end > range->end)
 		return range_cut(state, record_type_name(header.header.type), state->chunk_end - range->at, reterr);
-	if (!compressed2_in_chunk(&header, first, state->chunk_end - range->at))
+	if (!record_compressed2_in_chunk(&header, first, state->chunk_end - range->at))
 		return diag_set(reterr, -EBADMSG,
 				"offset %#" PRIx64 ": no %s record, where a chunk of them goes on until %#" PRIx64,
 				range->at, record_type_name(RECORD_COMPRESSED2), state->chunk_end);
@@ -525,14 +469,15 @@ static int take_outside(struct source_pipe *pipe, uint64_t bytes, bool keep)
 static int mend_in_chunk(struct source_pipe *pipe, struct diag *reterr)
 {
 	bool first = pipe->chunk_end <= pipe->offset;
-	int got = fill(pipe, sizeof(struct compressed2));
+	int got = fill(pipe, sizeof(struct record_compressed2));
 
 	if (got <= 0)
 		return got;
-	struct compressed2 *header = (void *)pipe->at;
+	struct record_compressed2 *header = (void *)pipe->at;
 	if (first)
-		pipe->chunk_end = pipe->offset + compressed2_chunk(header);
-	if (pipe->chunk_end > pipe->offset && !compressed2_in_chunk(header, first, pipe->chunk_end - pipe->offset))
+		pipe->chunk_end = pipe->offset + record_compressed2_chunk(header);
+	if (pipe->chunk_end > pipe->offset &&
+	    !record_compressed2_in_chunk(header, first, pipe->chunk_end - pipe->offset))
 		return diag_set(reterr, -EBADMSG,
 				"offset %#" PRIx64 ": no %s record, where a chunk of them goes on until %#" PRIx64,
 				pipe->offset, record_type_name(RECORD_COMPRESSED2), pipe->chunk_end);

@@ -178,10 +178,9 @@ static inline void source_close(struct source *source)
 }
 
 /* Bytes outside header.size that belong to a record (what header.size covers must be readable). */
-uint64_t source_trailing_bytes(const struct perf_event_header *record);
 static inline uint64_t source_outside_bytes(const struct perf_event_header *record)
 {
-	return record->type < RECORD_USER_FIRST ? 0 : source_trailing_bytes(record);
+	return record->type < RECORD_USER_FIRST ? 0 : record_outside_bytes(record, record + 1);
 }
 
 /* 0, or -EBADMSG: header->size is less than the size of a header. */

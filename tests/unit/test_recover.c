@@ -26,6 +26,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "compress/extent_index.h"
+#include "compress/zstd.h"
 #include "perfdata/layout.h"
 #include "read/session.h"
 #include "record/features/features.h"
@@ -945,6 +946,124 @@ static void test_no_tracefs(void **state)
 	assert_memory_equal(still.data, file.data, still.len);
 }
 
+/* The file as its recorder left it: `records` behind the header of one event. */
+static void store_records(const struct buf *records)
+{
+	AUTO_BUF struct buf file = {0};
+	struct file_events events;
+	struct file_header header;
+
+	file_events_init(&events);
+	header_encode(events.events, 1, &file, &header);
+	memcpy(file.data, &header, sizeof(header));
+	buf_put(&file, records->data, records->len);
+	store(path, file.data, file.len);
+}
+
+/* `bytes` of the records are whole, and that many samples in them; then the file is left as it is, byte by byte. */
+static void expect_whole(const struct buf *records, size_t bytes, size_t nr_samples)
+{
+	AUTO_BUF struct buf before = {0}, after = {0};
+	struct recover_result result;
+	struct diag diag = {""};
+
+	store_records(records);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(result.data_bytes, bytes ? bytes : MARK_BYTES);
+	assert_int_equal(result.dropped_bytes, records->len - bytes);
+	assert_true(result.samples_counted);
+	assert_int_equal(result.nr_samples, nr_samples);
+	assert_int_equal(fd_slurp(path, 1 << 20, &before), 0);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_true(result.was_whole);
+	assert_int_equal(fd_slurp(path, 1 << 20, &after), 0);
+	assert_int_equal(after.len, before.len);
+	assert_memory_equal(after.data, before.data, before.len);
+	assert_memory_equal(after.data + header_of(path).data.offset, records->data, bytes);
+}
+
+/* Intel PT: the bytes of the hardware follow an AUXTRACE record. They look like no record, and may have any length. */
+static void test_bytes_behind_a_record(void **state)
+{
+	enum { OUTSIDE = 37 };
+	AUTO_BUF struct buf records = {0};
+	size_t ends[4] = {0};
+
+	(void)state;
+	file_put_sample(&records, 10, FILE_ID_CLOCK);
+	ends[1] = records.len;
+	size_t at = file_begin(&records, RECORD_AUXTRACE, 0);
+	buf_put_u64(&records, OUTSIDE);
+	buf_extend(&records, 32); /* offset, reference, index, tid, cpu, reserved */
+	file_end(&records, at);
+	memset(buf_extend(&records, OUTSIDE), 0xff, OUTSIDE);
+	ends[2] = records.len;
+	file_put_sample(&records, 20, FILE_ID_CLOCK);
+	ends[3] = records.len;
+	for (size_t len = 0, nr = 0; len <= ends[3]; len++) {
+		const struct buf cut = {.data = records.data, .len = len};
+		nr += nr < 3 && len >= ends[nr + 1];
+		expect_whole(&cut, ends[nr], nr < 2 ? nr : nr - 1);
+	}
+}
+
+/* A zstd frame of one block, stored plain, without a size and without an end, as perf writes: RFC 8878. */
+static void put_endless_frame(struct buf *out, const struct buf *content)
+{
+	const uint8_t head[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 0x50 /* window: 1 MB */};
+	uint32_t block = (uint32_t)content->len << 3;
+
+	assert_in_range(content->len, 1, 128 << 10);
+	buf_put(out, head, sizeof(head));
+	buf_put(out, &block, 3);
+	buf_put(out, content->data, content->len);
+}
+
+/* As perf 6.16: the first record has the size of all, cut to 16 bits. */
+static void put_compressed2_chunk(struct buf *out, const struct buf *frame)
+{
+	enum { MOST = RECORD_MAX_BYTES - 16 };
+	size_t nr = (frame->len + MOST - 1) / MOST, bytes = frame->len + 16 * nr;
+
+	assert_true(nr > 1);
+	for (size_t at = 0; at < frame->len; at += MOST) {
+		size_t len = frame->len - at < MOST ? frame->len - at : MOST;
+		struct perf_event_header header = {.type = RECORD_COMPRESSED2, .size = (uint16_t)(len + 16)};
+		if (!at)
+			header.size = (uint16_t)((bytes + 7) & ~(size_t)7);
+		buf_put(out, &header, sizeof(header));
+		buf_put_u64(out, at ? 1 : bytes - 16);
+		buf_put(out, frame->data + at, len);
+	}
+}
+
+/* perf 6.16 record -z: COMPRESSED2 records that claim to be one stay, all of them or none. */
+static void test_records_that_claim_to_be_one(void **state)
+{
+	enum { NR = 1200 };
+	AUTO_BUF struct buf records = {0}, content = {0}, frame = {0};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (unsigned i = 0; i < NR; i++)
+		file_put_sample(&content, 10 + i, FILE_ID_CLOCK);
+	put_endless_frame(&frame, &content);
+	file_put_sample(&records, 5, FILE_ID_CLOCK);
+	const size_t start = records.len;
+	put_compressed2_chunk(&records, &frame);
+	const size_t end = records.len;
+	file_put_sample(&records, 5000, FILE_ID_CLOCK);
+	const size_t lengths[] = {start, start + 15, start + RECORD_MAX_BYTES, start + RECORD_MAX_BYTES + 20, end - 1};
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		const struct buf cut = {.data = records.data, .len = lengths[i]};
+		expect_whole(&cut, start, 1);
+	}
+	expect_whole(&(struct buf){.data = records.data, .len = end}, end, NR + 1);
+	expect_whole(&records, records.len, NR + 2);
+	assert_true(header_of(path).features[0] >> FEATURE_COMPRESSED & 1);
+}
+
 static int make_room(void **state)
 {
 	(void)state;
@@ -986,6 +1105,8 @@ int main(void)
 		cmocka_unit_test(test_whose_files),
 		cmocka_unit_test(test_an_index_of_a_directory),
 		cmocka_unit_test(test_compressed_records),
+		cmocka_unit_test(test_bytes_behind_a_record),
+		cmocka_unit_test(test_records_that_claim_to_be_one),
 		cmocka_unit_test(test_tracepoints_are_named),
 		cmocka_unit_test(test_no_tracefs),
 	};

@@ -438,17 +438,38 @@ void scan_index(struct scan *scan, const uint8_t *record, const struct perf_even
 		index_builder_record(scan->index_builder, scan->place, record, time_ns);
 }
 
-static void index_builder_compressed(struct scan *scan, struct span payload)
+static bool is_compressed(uint32_t type)
+{
+	return type == RECORD_COMPRESSED || type == RECORD_COMPRESSED2;
+}
+
+/* COMPRESSED2 records get no extents: such are those of one frame in COMPRESSED records. */
+static void index_builder_compressed(struct scan *scan, const struct perf_event_header *header, struct span payload)
 {
 	struct zstd_frame frame;
 	bool starts = zstd_frame_start(payload, &frame);
+	uint64_t bytes = starts && header->type == RECORD_COMPRESSED && frame.bytes ? frame.bytes : UINT64_MAX;
 
 	if (scan->index_builder)
-		index_builder_packed(scan->index_builder, scan->place,
-				     (uint16_t)(payload.len + sizeof(struct perf_event_header)),
-				     !starts       ? 0
-				     : frame.bytes ? frame.bytes
-						   : UINT64_MAX);
+		index_builder_packed(scan->index_builder, scan->place, header->size, starts ? bytes : 0);
+}
+
+/* Of a record of header->size readable bytes. false: it says that it has more. */
+static bool payload_of(const struct scan *scan, const uint8_t *record, const struct perf_event_header *header,
+		       struct span *ret)
+{
+	size_t head = header->type == RECORD_COMPRESSED ? sizeof(*header) : sizeof(struct record_compressed2);
+	uint64_t len = header->size - head;
+
+	if (header->size < head)
+		return false;
+	if (header->type == RECORD_COMPRESSED2 && scan->chunk_end <= scan->place) {
+		len = u64_at(record + sizeof(*header));
+		if (len > header->size - head)
+			return false;
+	}
+	*ret = (struct span){record + head, len};
+	return true;
 }
 
 static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used);
@@ -462,15 +483,16 @@ static int start_unpacking(struct scan *scan)
 	return scan->unpacker ? 0 : zstd_unpacker_new(&scan->unpacker);
 }
 
-static int scan_compressed(struct scan *scan, struct span payload)
+static int scan_compressed(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
 {
+	struct span payload;
 	uint8_t *unpacked;
 	int64_t got = 0;
 	size_t used;
-	int err = scan->inside ? -EBADMSG : start_unpacking(scan);
+	int err = scan->inside || !payload_of(scan, record, header, &payload) ? -EBADMSG : start_unpacking(scan);
 
 	if (!err)
-		index_builder_compressed(scan, payload);
+		index_builder_compressed(scan, header, payload);
 	unpacked = (uint8_t *)scan->unpacked;
 	scan->inside = true;
 	while (!err) {
@@ -495,8 +517,8 @@ static int scan_compressed(struct scan *scan, struct span payload)
 /* `record` has header->size readable bytes. */
 int scan_look_at(struct scan *scan, const uint8_t *record, const struct perf_event_header *header)
 {
-	if (header->type == RECORD_COMPRESSED)
-		return scan_compressed(scan, (struct span){record + sizeof(*header), header->size - sizeof(*header)});
+	if (is_compressed(header->type))
+		return scan_compressed(scan, record, header);
 	if (scan->losses) {
 		int err = loss_times_take(scan->losses, record, header);
 		if (err)
@@ -517,29 +539,66 @@ static int scan_record(struct scan *scan, const uint8_t *record, const struct pe
 {
 	int err = scan_look_at(scan, record, header);
 
-	if (!err && header->type != RECORD_COMPRESSED)
+	if (!err && !is_compressed(header->type))
 		scan_index(scan, record, header);
-	if (!scan->inside)
+	if (!scan->inside) {
 		scan->place += header->size;
+		if (header->type >= RECORD_USER_FIRST)
+			scan->outside_bytes = record_outside_bytes(header, record + sizeof(*header));
+	}
 	return err;
+}
+
+/* What follows a record and is none. Returns how many of the `len` bytes that is. */
+static size_t pass_outside(struct scan *scan, size_t len)
+{
+	size_t bytes = scan->outside_bytes < len ? (size_t)scan->outside_bytes : len;
+
+	scan->outside_bytes -= bytes;
+	scan->place += bytes;
+	return bytes;
+}
+
+/* The header of the next record of the file. 1; 0: more bytes have to be readable; -EBADMSG: here is no record. */
+static int file_header(struct scan *scan, const uint8_t *bytes, size_t len, struct perf_event_header *ret)
+{
+	bool first = scan->chunk_end <= scan->place;
+	struct record_compressed2 record;
+
+	if (first && ret->type != RECORD_COMPRESSED2)
+		return 1;
+	if (len < sizeof(record))
+		return 0;
+	memcpy(&record, bytes, sizeof(record));
+	if (first)
+		scan->chunk_end = scan->place + record_compressed2_chunk(&record);
+	if (scan->chunk_end <= scan->place)
+		return 1;
+	if (!record_compressed2_in_chunk(&record, first, scan->chunk_end - scan->place))
+		return -EBADMSG;
+	*ret = record.header;
+	return 1;
 }
 
 /* All whole records of the bytes. *ret_used: how many bytes they take. -EBADMSG: here is no record. */
 static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t len, size_t *ret_used)
 {
 	struct perf_event_header header;
-	size_t at = 0;
+	size_t at = scan->inside ? 0 : pass_outside(scan, len);
 	int err = 0;
 
 	while (!err && len - at >= sizeof(header)) {
 		memcpy(&header, bytes + at, sizeof(header));
-		if (header.size < sizeof(header))
+		int known = scan->inside ? 1 : file_header(scan, bytes + at, len - at, &header);
+		if (known < 0 || header.size < sizeof(header))
 			err = -EBADMSG;
-		else if (header.size > len - at)
+		else if (!known || header.size > len - at)
 			break;
 		else
 			err = scan_record(scan, bytes + at, &header);
 		at += err ? 0 : header.size;
+		if (!err && !scan->inside)
+			at += pass_outside(scan, len - at);
 	}
 	*ret_used = at;
 	return err;
@@ -557,6 +616,7 @@ int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 	if (!chunk)
 		return -ENOMEM;
 	scan->place = offset;
+	scan->chunk_end = scan->outside_bytes = 0;
 	while (bytes > 0) {
 		size_t want = CHUNK_BYTES - kept < bytes ? CHUNK_BYTES - kept : (size_t)bytes;
 		ssize_t got = pread(fd, chunk + kept, want, (off_t)offset);
@@ -576,5 +636,5 @@ int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 		kept -= used;
 		memmove(chunk, chunk + used, kept);
 	}
-	return kept ? -EBADMSG : 0;
+	return kept || scan->outside_bytes ? -EBADMSG : 0;
 }

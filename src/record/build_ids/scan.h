@@ -71,7 +71,9 @@ struct scan {
 	bool while_recording;                /* pages are kept until the end, in a table of fixed size */
 	struct index_builder *index_builder; /* owned; NULL: not wanted */
 	uint64_t place;                      /* in the file, of the next record; not that of one that was compressed */
-	uint64_t sample_ns;                  /* of the last sample; 0: it has none */
+	uint64_t chunk_end;     /* of COMPRESSED2 records that claimed to be one; <= place: none are here */
+	uint64_t outside_bytes; /* of the last record, still to come: what follows an AUXTRACE record */
+	uint64_t sample_ns;     /* of the last sample; 0: it has none */
 };
 
 /* Neither pages nor the index builder are made. 0 or -errno; scan_fini() in any case. */

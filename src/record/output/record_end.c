@@ -20,6 +20,8 @@ struct walk {
 	int fd;
 	uint64_t offset, bytes; /* of the file: what is looked at */
 	uint64_t at, last;      /* relative to offset: of this record and of the one before */
+	/* of the COMPRESSED2 records that claimed to be one; the end is not behind `at`: there are none here */
+	uint64_t chunk_at, chunk_end;
 	uint8_t *piece;
 	uint64_t piece_at, piece_bytes;
 	int err;           /* of reading; an early end is none */
@@ -45,9 +47,60 @@ static const uint8_t *bytes_at(struct walk *walk, uint64_t at, size_t len)
 	return walk->piece + (at - walk->piece_at);
 }
 
-static bool is_record(const struct perf_event_header *header)
+/* Of several COMPRESSED2 records that claim to be one each gets its own size. false: here is no record. */
+static bool mend_compressed2(struct walk *walk, struct perf_event_header *header)
 {
-	return header->size >= sizeof(*header) && header->type && header->type <= RECORD_USER_LAST;
+	bool first = walk->chunk_end <= walk->at;
+	const uint8_t *at;
+	struct record_compressed2 record;
+
+	if (first && header->type != RECORD_COMPRESSED2)
+		return true;
+	at = bytes_at(walk, walk->at, sizeof(record));
+	if (!at)
+		return false;
+	memcpy(&record, at, sizeof(record));
+	uint64_t chunk = first ? record_compressed2_chunk(&record) : walk->chunk_end - walk->at;
+	if (!chunk)
+		return true;
+	if (chunk > walk->bytes - walk->at || !record_compressed2_in_chunk(&record, first, chunk))
+		return false;
+	if (first)
+		walk->chunk_at = walk->at;
+	walk->chunk_end = walk->at + chunk;
+	*header = record.header;
+	return true;
+}
+
+/* Bytes behind header->size that belong to the record, which is there. */
+static uint64_t outside_bytes(struct walk *walk, const struct perf_event_header *header)
+{
+	const uint8_t *at = header->type < RECORD_USER_FIRST ? NULL : bytes_at(walk, walk->at, (size_t)header->size);
+
+	return at ? record_outside_bytes(header, at + sizeof(*header)) : 0;
+}
+
+/* The record at walk->at, which may lie anywhere behind a COMPRESSED record, and its bytes. false: none is whole. */
+static bool record_at(struct walk *walk, struct perf_event_header *ret, uint64_t *ret_bytes)
+{
+	const uint8_t *at = bytes_at(walk, walk->at, sizeof(*ret));
+	uint64_t left = walk->bytes - walk->at;
+
+	if (!at)
+		return false;
+	memcpy(ret, at, sizeof(*ret));
+	if (!mend_compressed2(walk, ret) || ret->size < sizeof(*ret) || ret->size > left)
+		return false;
+	uint64_t outside = outside_bytes(walk, ret);
+	*ret_bytes = ret->size + outside;
+	return !walk->err && outside <= left - ret->size;
+}
+
+/* Behind the last record: a chunk of which some are missing cannot be read. */
+static void leave_chunk(struct walk *walk)
+{
+	if (walk->chunk_end > walk->at)
+		walk->at = walk->chunk_at;
 }
 
 static bool is_zero(const uint8_t *bytes, size_t len)
@@ -114,24 +167,21 @@ struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes)
 	struct progress progress = {.bytes = true, .total = bytes};
 	struct record_end end = {0};
 	struct perf_event_header header;
+	uint64_t record_bytes;
 
 	progress_start(&progress, "looking for the last whole record");
-	while (piece) {
-		const uint8_t *at = bytes_at(&walk, walk.at, sizeof(header));
-		if (!at)
-			break;
-		memcpy(&header, at, sizeof(header));
-		if (!is_record(&header) || header.size > bytes - walk.at)
-			break;
+	while (piece && record_at(&walk, &header, &record_bytes) && header.type && header.type <= RECORD_USER_LAST) {
 		if (header.type == RECORD_COMPRESSED)
 			note_compressed(&walk, &header, &end);
 		else
 			walk.frame.len = 0;
-		walk.last = walk.at;
-		walk.at += header.size;
-		progress_step(&progress, header.size, walk.at);
+		end.compressed |= header.type == RECORD_COMPRESSED2;
+		walk.last = walk.chunk_end > walk.at ? walk.chunk_at : walk.at;
+		walk.at += record_bytes;
+		progress_step(&progress, record_bytes, walk.at);
 	}
 	progress_end(&progress);
+	leave_chunk(&walk);
 	end.bytes = piece && may_be_torn(&walk) ? walk.last : walk.at;
 	if (walk.frame.len && (end.bytes != walk.at || !frame_is_whole(buf_span(&walk.frame))))
 		end.bytes = walk.frame_at;
@@ -145,13 +195,10 @@ int64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
 	AUTO_FREE uint8_t *piece = malloc(PIECE);
 	struct walk walk = {.fd = fd, .offset = offset, .bytes = bytes, .piece = piece};
 	struct perf_event_header header;
-	const uint8_t *at;
+	uint64_t record_bytes;
 
-	while (piece && (at = bytes_at(&walk, walk.at, sizeof(header)))) {
-		memcpy(&header, at, sizeof(header)); /* behind a COMPRESSED record it may lie anywhere */
-		if (header.size < sizeof(header) || header.size > bytes - walk.at)
-			break;
-		walk.at += header.size;
-	}
+	while (piece && record_at(&walk, &header, &record_bytes))
+		walk.at += record_bytes;
+	leave_chunk(&walk);
 	return !piece ? -ENOMEM : walk.err ? walk.err : (int64_t)walk.at;
 }

@@ -11,8 +11,9 @@
 struct record_end {
 	uint64_t bytes;  /* of whole records */
 	int err;         /* 0; -errno: what is behind these could not be read, and may be whole; -ENOMEM */
-	bool compressed; /* COMPRESSED records are among them */
-	bool framed;     /* their frames state their content size, as ours do, so each can be read alone */
+	bool compressed; /* COMPRESSED or COMPRESSED2 records are among them */
+	bool framed; /* the frames of COMPRESSED records state their content size, as ours do, so each can be read alone
+		      */
 };
 
 /*
@@ -22,5 +23,5 @@ struct record_end {
  */
 struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes);
 
-/* How many of the `bytes` from `offset` on are whole records, judged by header.size alone; -errno, -ENOMEM. */
+/* How many of the `bytes` from `offset` on are whole records, judged by their sizes alone; -errno, -ENOMEM. */
 int64_t whole_records(int fd, uint64_t offset, uint64_t bytes);
