@@ -1064,6 +1064,39 @@ static void test_records_that_claim_to_be_one(void **state)
 	assert_true(header_of(path).features[0] >> FEATURE_COMPRESSED & 1);
 }
 
+/* perf record -z --threads: each file of the directory has a stream of its own, which has no end. */
+static void test_streams_of_several_files(void **state)
+{
+	AUTO_BUF struct buf file = {0}, content = {0}, frame = {0}, records = {0};
+	size_t ends[NR_SAMPLES + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+	char directory[100], name[128];
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build(&file, ends);
+	snprintf(directory, sizeof(directory), "%s.streams", other);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	snprintf(name, sizeof(name), "%s/data", directory);
+	store(name, file.data, file.len);
+	file_put_sample(&content, 10, FILE_ID_CLOCK);
+	put_endless_frame(&frame, &content);
+	size_t at = file_begin(&records, RECORD_COMPRESSED, 0);
+	buf_put(&records, frame.data, frame.len);
+	file_end(&records, at);
+	for (unsigned part = 0; part < 3; part++) {
+		snprintf(name, sizeof(name), "%s/data.%u", directory, part);
+		store(name, records.data, records.len);
+	}
+	assert_int_equal(recover(directory, &result, &diag), 0);
+	assert_true(result.samples_counted);
+	assert_int_equal(result.nr_samples, NR_SAMPLES + 3);
+	if (recover_with(true, directory, &result, &diag))
+		fail_msg("%s", diag.text);
+}
+
 static int make_room(void **state)
 {
 	(void)state;
@@ -1107,6 +1140,7 @@ int main(void)
 		cmocka_unit_test(test_compressed_records),
 		cmocka_unit_test(test_bytes_behind_a_record),
 		cmocka_unit_test(test_records_that_claim_to_be_one),
+		cmocka_unit_test(test_streams_of_several_files),
 		cmocka_unit_test(test_tracepoints_are_named),
 		cmocka_unit_test(test_no_tracefs),
 	};

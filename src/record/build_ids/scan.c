@@ -617,6 +617,9 @@ int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes)
 		return -ENOMEM;
 	scan->place = offset;
 	scan->chunk_end = scan->outside_bytes = 0;
+	if (scan->unpacker)
+		zstd_unpack_reset(scan->unpacker); /* each file has its own stream, whose last frame may have no end */
+	scan->unpacked_len = 0;
 	while (bytes > 0) {
 		size_t want = CHUNK_BYTES - kept < bytes ? CHUNK_BYTES - kept : (size_t)bytes;
 		ssize_t got = pread(fd, chunk + kept, want, (off_t)offset);
