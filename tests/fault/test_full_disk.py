@@ -2,6 +2,7 @@
 """A disk that is full: the recording ends by itself, once, and what is in the file can be read."""
 import pathlib
 import re
+import shutil
 import sys
 
 import pytest
@@ -46,3 +47,19 @@ def test_disk_without_room_for_anything(millrace, need_root, tmpfs):
     (room / 'filler').write_bytes(b'x' * 4096)
     done = millrace('record', '-e', 'cpu-clock', '-o', room / 'p.data', '--', 'true', status=255)
     assert sum('No space left' in line for line in done.err.splitlines()) == 1, done.err
+
+
+@pytest.mark.parametrize('free', [0, 1, 2])
+def test_disk_without_room_for_the_files_of_a_directory(millrace, need_root, tmpfs, tmp_path, free):
+    """The earlier recording keeps its name, and nothing is left that would stop the next one."""
+    def record(file, **how):
+        return millrace('record', '--threads', '-e', 'cpu-clock', '-o', file, '--', 'true', **how)
+
+    record(tmp_path / 'p.data')
+    names = sorted(file.name for file in (tmp_path / 'p.data').iterdir())
+    room = tmpfs(f'10m,nr_inodes={2 + len(names) + free}')
+    shutil.copytree(tmp_path / 'p.data', room / 'p.data')
+    done = record(room / 'p.data', status=255)
+    assert sum('No space left' in line for line in done.err.splitlines()) == 1, done.err
+    assert [file.name for file in room.iterdir()] == ['p.data']
+    assert sorted(file.name for file in (room / 'p.data').iterdir()) == names

@@ -213,7 +213,22 @@ int file_place_create(const struct file_place *place)
 	return create(place->dir_fd, place->name);
 }
 
-int file_place_create_temporary(const struct file_place *place, char ret_name[FILE_PLACE_TEMPORARY_ROOM])
+/* Makes the directory as a new one: no other user can have put another one there. */
+static int create_directory(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	if (mkdirat(dir_fd, name, 0700))
+		return -errno;
+	AUTO_FD int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int err = fd < 0 || fstat(fd, &st) ? -errno : st.st_uid != geteuid() || (st.st_mode & 077) ? -EPERM : 0;
+	if (err)
+		unlinkat(dir_fd, name, AT_REMOVEDIR);
+	return err ? err : take_fd(&fd);
+}
+
+static int create_unused(const struct file_place *place, int (*make)(int dir_fd, const char *name),
+			 char ret_name[FILE_PLACE_TEMPORARY_ROOM])
 {
 	uint64_t number;
 	int fd;
@@ -222,9 +237,19 @@ int file_place_create_temporary(const struct file_place *place, char ret_name[FI
 		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 			return -errno;
 		snprintf(ret_name, FILE_PLACE_TEMPORARY_ROOM, ".millrace-%016llx", (unsigned long long)number);
-		fd = create(place->dir_fd, ret_name);
+		fd = make(place->dir_fd, ret_name);
 	} while (fd == -EEXIST);
 	return fd;
+}
+
+int file_place_create_temporary(const struct file_place *place, char ret_name[FILE_PLACE_TEMPORARY_ROOM])
+{
+	return create_unused(place, create, ret_name);
+}
+
+int file_place_create_temporary_directory(const struct file_place *place, char ret_name[FILE_PLACE_TEMPORARY_ROOM])
+{
+	return create_unused(place, create_directory, ret_name);
 }
 
 int file_place_rename(const struct file_place *place, const char *temporary)

@@ -43,6 +43,8 @@ int file_place_create(const struct file_place *place);
 enum { FILE_PLACE_TEMPORARY_ROOM = 32 };
 int file_place_create_temporary(const struct file_place *place, char ret_name[FILE_PLACE_TEMPORARY_ROOM]);
 int file_place_rename(const struct file_place *place, const char *temporary);
+/* A new directory of mode 0700 likewise: returns an fd of it. It is discarded by unlinkat(2), with what is in it. */
+int file_place_create_temporary_directory(const struct file_place *place, char ret_name[FILE_PLACE_TEMPORARY_ROOM]);
 void file_place_discard(const struct file_place *place, const char *temporary);
 
 /* Opens an existing file that is not regular, if it is still the one that file_place_find() found: an fd, or -errno. */

@@ -19,6 +19,8 @@
 #include "base/log.h"
 #include "record/output/file_place.h"
 
+#define MAIN_FILE "data"
+
 static bool is_fifo(const struct stat *st)
 {
 	return S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode);
@@ -76,7 +78,7 @@ static bool is_part(const struct dirent *entry)
 {
 	const char *name = entry->d_name;
 
-	return !strcmp(name, "header") || !strcmp(name, "data") || !strncmp(name, "data.", 5);
+	return !strcmp(name, "header") || !strcmp(name, MAIN_FILE) || !strncmp(name, "data.", 5);
 }
 
 /* NULL: errno says why. */
@@ -336,18 +338,42 @@ int output_path_name(struct output_path *dest, struct diag *reterr)
 	return 0;
 }
 
-/* The new directory of a place, as it was made: no other user can have put another one there. */
-static int make_directory(const struct file_place *place, struct diag *reterr)
+/* Its main file, in a directory that has a temporary name: an fd, or -errno. */
+static int create_main(const struct file_place *place, char temporary[FILE_PLACE_TEMPORARY_ROOM], int *ret_dir,
+		       struct diag *reterr)
 {
-	struct stat st;
+	AUTO_FD int dir_fd = file_place_create_temporary_directory(place, temporary);
 
-	if (mkdirat(place->dir_fd, place->name, 0700))
-		return create_error(place->path, -errno, reterr);
-	AUTO_FD int fd = openat(place->dir_fd, place->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st))
-		return create_error(place->path, -errno, reterr);
-	if (st.st_uid != geteuid() || (st.st_mode & 077))
-		return create_error(place->path, -EPERM, reterr);
+	if (dir_fd < 0)
+		return create_error(place->path, dir_fd, reterr);
+	int fd = openat(dir_fd, MAIN_FILE, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		int err = create_error(place->path, -errno, reterr);
+		unlinkat(place->dir_fd, temporary, AT_REMOVEDIR);
+		return err;
+	}
+	*ret_dir = take_fd(&dir_fd);
+	return fd;
+}
+
+/* As a file is: made before what was recorded before is touched. */
+static int create_directory(const struct file_place *place, bool *ret_kept, struct diag *reterr)
+{
+	char temporary[FILE_PLACE_TEMPORARY_ROOM];
+	AUTO_FD int dir_fd = -1;
+	AUTO_FD int fd = create_main(place, temporary, &dir_fd, reterr);
+
+	if (fd < 0)
+		return fd;
+	if (place->exists && S_ISREG(place->st.st_mode) && !place->st.st_size)
+		unlinkat(place->dir_fd, place->name, 0); /* a file gives its name to no directory */
+	int kept = give_name(place, temporary, reterr);
+	if (kept < 0) {
+		unlinkat(dir_fd, MAIN_FILE, 0);
+		unlinkat(place->dir_fd, temporary, AT_REMOVEDIR);
+		return kept;
+	}
+	*ret_kept = kept;
 	return take_fd(&fd);
 }
 
@@ -359,22 +385,12 @@ int output_path_open_directory(const char *path, struct output_path *ret, struct
 	int err = file_place_find(dest.path, &place, reterr);
 	if (err)
 		return err;
-	int kept = keep_old(&place, reterr);
-	if (kept < 0)
-		return kept;
-	dest.kept = kept;
-	if (place.exists && S_ISREG(place.st.st_mode) && !place.st.st_size)
-		unlinkat(place.dir_fd, place.name, 0);
-	AUTO_FD int dir_fd = make_directory(&place, reterr);
-	if (dir_fd < 0)
-		return dir_fd;
-	if (asprintf(&dest.main_path, "%s/data", place.path) < 0)
+	if (asprintf(&dest.main_path, "%s/" MAIN_FILE, place.path) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	dest.fd = openat(dir_fd, "data", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	dest.fd = create_directory(&place, &dest.kept, reterr);
 	if (dest.fd < 0) {
-		err = create_error(dest.main_path, -errno, reterr);
 		free(dest.main_path);
-		return err;
+		return dest.fd;
 	}
 	*ret = dest;
 	return 0;
