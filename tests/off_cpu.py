@@ -129,6 +129,16 @@ def made_fork(tid, time, cpu):
     return struct.pack('<IHH', 7, 0, 8 + len(body)) + body
 
 
+def made_exit(tid, time, cpu):
+    return b'\4' + made_fork(tid, time, cpu)[1:]
+
+
+def made_switch(tid, time, cpu, out):
+    """tid -1: of a task that has ended."""
+    task = tid & 0xffffffff
+    return struct.pack('<IHH4Q', SWITCH, SWITCH_OUT if out else 0, 40, task << 32 | task, time, cpu, 5)
+
+
 def made_sample(tid, time, cpu, period):
     return perf_file.sample(2, 5, 0x1000, tid << 32 | tid, time, cpu, period)
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from off_cpu import made_recording, made_sample, made_wait
+from off_cpu import made_exit, made_recording, made_sample, made_switch, made_wait
 
 USAGE = 129
 
@@ -94,6 +94,20 @@ def test_waits_do_not_run(millrace, tmp_path):
     events = json.loads(millrace('report', '--json', '-i', path, '-s', 'tid,parallelism').out)['events']
     rows = [row for event in events for row in event['entries']]
     assert [(row['tid'], row['parallelism'], row['latency']) for row in rows] == [(7, 1, 1000)]
+
+
+@pytest.mark.parametrize('number', [7, -1], ids=['zombie', 'reaped'])
+def test_tasks_that_leave_after_their_end(millrace, tmp_path, number):
+    """With -a PERF_RECORD_EXIT comes before samples and switches of the task; then it may have no number."""
+    path = tmp_path / 'perf.data'
+    made_recording(path, made_switch(7, 1000, 0, False), made_exit(7, 2000, 0), made_sample(7, 3000, 0, 10),
+                   made_switch(7, 4000, 0, True), made_sample(9, 4500, 0, 10), made_switch(9, 5000, 0, True),
+                   made_switch(7, 6000, 1, False), made_sample(9, 6500, 0, 10), made_switch(number, 7000, 1, True),
+                   made_switch(8, 8000, 1, False), made_switch(9, 8500, 0, True), made_sample(8, 9000, 1, 10))
+    events = json.loads(millrace('report', '--json', '-i', path, '-s', 'tid,parallelism').out)['events']
+    rows = [row for event in events for row in event['entries']]
+    assert sorted((row['tid'], row['parallelism'], row['samples']) for row in rows) == \
+        [(7, 1, 1), (8, 1, 1), (9, 1, 1), (9, 2, 1)]
 
 
 def test_needs_switches(millrace, tmp_path):

@@ -10,11 +10,11 @@
 #include "perfdata/feature_machine.h"
 #include "read/session.h"
 
-enum { NO_TASK = UINT32_MAX };
+enum { NO_TASK = UINT32_MAX, NO_CPU = UINT32_MAX };
 
 struct parallelism {
 	const struct session *session;
-	struct hash_table running; /* by tid */
+	struct hash_table running; /* by tid: the CPU + 1 */
 	uint32_t nr_cpus;          /* 0: not asked yet */
 };
 
@@ -60,15 +60,34 @@ static uint32_t nr_cpus(struct parallelism *parallelism)
 }
 
 /* The idle task does not count. */
-static int set_running(struct parallelism *parallelism, uint32_t tid, bool running)
+static int set_running(struct parallelism *parallelism, const struct sample *sample)
 {
-	struct hash_slot *slot = hash_table_find(&parallelism->running, tid);
+	struct hash_slot *slot = hash_table_find(&parallelism->running, sample->tid);
+	const uint64_t number = (uint64_t)sample->cpu + 1;
 
-	if (slot && !running)
-		hash_table_remove(&parallelism->running, slot);
-	if (slot || !running || !tid || tid == NO_TASK)
+	if (slot)
+		slot->number = number;
+	if (slot || !sample->tid || sample->tid == NO_TASK)
 		return 0;
-	return hash_table_add_number(&parallelism->running, tid, 1);
+	return hash_table_add_number(&parallelism->running, sample->tid, number);
+}
+
+/* A task that has ended leaves its CPU, after PERF_RECORD_EXIT, when it may have no number any more. */
+static struct hash_slot *find_on_cpu(const struct hash_table *running, uint32_t cpu)
+{
+	for (size_t i = 0; i < running->nr_slots && cpu != NO_CPU; i++)
+		if (running->slots[i].number == (uint64_t)cpu + 1)
+			return &running->slots[i];
+	return NULL;
+}
+
+static void set_off(struct parallelism *parallelism, const struct sample *sample)
+{
+	struct hash_slot *slot = sample->tid == NO_TASK ? find_on_cpu(&parallelism->running, sample->cpu)
+							: hash_table_find(&parallelism->running, sample->tid);
+
+	if (slot)
+		hash_table_remove(&parallelism->running, slot);
 }
 
 int parallelism_observe(struct parallelism *parallelism, const struct session_record *record)
@@ -78,8 +97,11 @@ int parallelism_observe(struct parallelism *parallelism, const struct session_re
 	switch (header->type) {
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
-		return set_running(parallelism, record->sample.tid, !(header->misc & PERF_RECORD_MISC_SWITCH_OUT));
-	case PERF_RECORD_EXIT: return set_running(parallelism, record->sample.tid, false);
+		if (!(header->misc & PERF_RECORD_MISC_SWITCH_OUT))
+			return set_running(parallelism, &record->sample);
+		set_off(parallelism, &record->sample);
+		return 0;
+	case PERF_RECORD_EXIT: set_off(parallelism, &record->sample); return 0;
 	case PERF_RECORD_LOST: hash_table_clear(&parallelism->running); return 0;
 	default: return 0;
 	}
@@ -87,7 +109,7 @@ int parallelism_observe(struct parallelism *parallelism, const struct session_re
 
 uint32_t parallelism_at(struct parallelism *parallelism, const struct session_record *sample)
 {
-	if (set_running(parallelism, sample->sample.tid, true))
+	if (set_running(parallelism, &sample->sample))
 		return 0;
 	uint32_t nr = (uint32_t)parallelism->running.nr, most = nr_cpus(parallelism);
 	return nr < 1 ? 1 : nr < most ? nr : most;
