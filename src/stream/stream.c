@@ -36,6 +36,17 @@ static bool is_nearly_full(const struct ring *ring, size_t bytes)
 	return bytes > ring->bytes / 4 * 3;
 }
 
+/* Where a record of the largest size has no room the kernel may have dropped one. */
+static void note_full(const struct stream *stream, const struct ring *ring, size_t bytes)
+{
+	if (!stream->full_ns || ring->bytes - bytes > UINT16_MAX)
+		return;
+	/* Its next value is set after this visit. */
+	uint64_t after_ns = stream->writer->complete_ns + 1, before = atomic_load(stream->full_ns);
+	while ((!before || after_ns < before) && !atomic_compare_exchange_weak(stream->full_ns, &before, after_ns))
+		;
+}
+
 /* What is in the ring up to that position. */
 static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_spans[2])
 {
@@ -64,6 +75,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 		return 0;
 	stream->counters.near_full += is_nearly_full(ring, bytes);
 	stream->counters.chunks++;
+	note_full(stream, ring, bytes);
 	while (peek_until(ring, end, spans)) {
 		int64_t bytes_taken = writer_take(stream->writer, spans, spans[1].len ? 2 : 1);
 		if (bytes_taken == -EAGAIN) {

@@ -64,6 +64,11 @@ struct stream {
 	/* so many of the first rings are observed: those with the records that samples depend on */
 	size_t nr_tapped;
 	struct stream_storage *storage; /* borrowed; NULL: workers store */
+	/*
+	 * Borrowed; NULL: not wanted. Not 0: visits found rings so full that the kernel may have dropped records. What
+	 * the first of them found the stages have as soon as their complete_ns is not less than this.
+	 */
+	_Atomic uint64_t *full_ns;
 };
 
 enum stream_pass {

@@ -444,6 +444,47 @@ def test_ordinary_user(program, ordinary, paranoid, spawn, steady_sysctl):
         assert all(bool(wait.nr_frames) == (paranoid == 1) for wait in mine if not wait.flags & SUM)
 
 
+LEAVES_A_FULL_RING = """
+import os, signal, time
+first, second = sorted(os.sched_getaffinity(0))[:2]
+start = before = time.monotonic_ns()
+longest = 0
+def nap(seconds):
+    global before, longest
+    time.sleep(seconds)
+    now = time.monotonic_ns()
+    longest, before = max(longest, now - before), now
+os.sched_setaffinity(0, [first])
+nap(0.001)
+os.kill(os.getppid(), signal.SIGSTOP)
+for _ in range(2500):
+    nap(2e-5)
+os.sched_setaffinity(0, [second])
+nap(0.001)
+nap(0.001)
+os.kill(os.getppid(), signal.SIGCONT)
+for _ in range(250):
+    nap(0.005)
+print(start, before, longest)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='needs two CPUs')
+def test_lost_by_a_cpu_that_is_quiet_then(program, ordinary, spawn):
+    """No record there tells of the loss, and the task runs elsewhere: it does not seem to wait until then."""
+    directory, who = ordinary
+    process = spawn([directory / program.name, 'record', '-e', 'dummy', '--off-cpu', '-m', '1', '-k', 'mono',
+                     '-o', directory / 'perf.data', '--', '/usr/bin/python3', '-c', LEAVES_A_FULL_RING],
+                    cwd=directory, stdout=-1, stderr=-1, text=True, **who)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and 'lost' in err, err
+    start, end, longest = map(int, out.split())
+    waits = [wait for wait in waits_of(directory / 'perf.data') if start <= wait.left_ns and wait.end_ns <= end]
+    known = [wait for wait in waits if not wait.flags & UNKNOWN]
+    assert len(known) < len(waits)
+    assert all(wait.ns <= longest for wait in known)
+
+
 def check_direct_switches(path, tids):
     """How many there were from one thread to the other."""
     switches, waits, direct = Switches(path), by_tid(waits_of(path)), 0

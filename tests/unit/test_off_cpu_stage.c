@@ -8,9 +8,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "perfdata/sample.h"
 #include "record/off_cpu/off_cpu_stage.h"
 #include "stream/batch_pool.h"
@@ -19,7 +21,9 @@
 #include "stream/writer.h"
 #include "tasks/off_cpu.h"
 
-enum { TASK = 7, IN = PERF_RECORD_SWITCH, OUT = 0, LOST = PERF_RECORD_LOST, MOST = 8, EXTENT_BYTES = 4096 };
+/* ALL_READ: all that was drained before is given to the stage, and nothing else was in the rings. */
+enum { TASK = 7, IN = PERF_RECORD_SWITCH, OUT = 0, LOST = PERF_RECORD_LOST, ALL_READ = -1, MOST = 8 };
+enum { EXTENT_BYTES = 4096 };
 
 /* The first ring has the event with id 5, of CPU 0, the second one that with id 6, of CPU 1. */
 static const struct event_desc desc = {
@@ -34,8 +38,19 @@ static const struct event_desc desc = {
 };
 
 struct step {
-	uint32_t what, cpu; /* what: IN, OUT or LOST */
+	int what; /* IN, OUT, LOST, ALL_READ */
+	uint32_t cpu;
 	uint64_t time_ns;
+};
+
+#define ALL_WAS_READ                                                                                                   \
+	{                                                                                                              \
+		.what = ALL_READ                                                                                       \
+	}
+
+struct losses {
+	uint64_t counted[2]; /* by ring, as the kernel counts */
+	bool full;           /* a ring was found full */
 };
 
 static struct off_cpu_wait seen[MOST];
@@ -86,10 +101,29 @@ static void read_waits(FILE *file)
 	}
 }
 
-/* In the order in which rings are drained. `nr_lost`: as the kernel counts. */
-static void take(const struct step steps[], size_t nr_steps, uint64_t nr_lost)
+/* off_cpu_params.count_lost */
+static void count_lost(void *ctx, uint64_t ret_nr_lost[])
 {
-	const struct off_cpu_params params = {.events = &desc, .nr_events = 1, .wake_ups = 1};
+	const struct losses *losses = ctx;
+
+	for (size_t i = 0; i < desc.nr_ids; i++)
+		ret_nr_lost[i] += losses->counted[i];
+}
+
+/* Until the stage was told so. */
+static void end_pass(struct writer *writer)
+{
+	pipeline_run_stages(writer);
+	writer->complete_ns = clock_ns(CLOCK_MONOTONIC);
+	assert_int_equal(writer_commit(writer, true), 0);
+	pipeline_run_stages(writer);
+}
+
+/* In the order in which rings are drained. */
+static void take(const struct step steps[], size_t nr_steps, struct losses losses)
+{
+	const struct off_cpu_params params = {
+		.events = &desc, .nr_events = 1, .wake_ups = 1, .count_lost = count_lost, .ctx = &losses};
 	const struct batch_pool_params pool_params = {.nr_pipelines = 1,
 						      .no_index = true,
 						      .nr_workers = 1,
@@ -111,9 +145,13 @@ static void take(const struct step steps[], size_t nr_steps, uint64_t nr_lost)
 	struct stage_maker *maker = off_cpu_maker(stages);
 	assert_int_equal(maker->make(maker, &(struct stage_output){.nr = 1, .regular = true}, &stage), 0);
 	pipeline_add_stage(writer, stage);
+	*off_cpu_full_ns(stages) = losses.full;
 	for (size_t i = 0; i < nr_steps; i++)
-		queue(writer, &steps[i]);
-	off_cpu_stop(stages, 20000, nr_lost);
+		if (steps[i].what == ALL_READ)
+			end_pass(writer);
+		else
+			queue(writer, &steps[i]);
+	off_cpu_stop(stages, 20000, losses.counted[0] + losses.counted[1]);
 	pipeline_run_stages(writer);
 	assert_int_equal(writer_end(writer, &ended), 0);
 	stage->ops->free(stage);
@@ -140,7 +178,7 @@ static void test_loss_found_later(void **state)
 	};
 
 	(void)state;
-	take(steps, sizeof(steps) / sizeof(steps[0]), 1);
+	take(steps, sizeof(steps) / sizeof(steps[0]), (struct losses){.counted = {1}});
 	assert_int_equal(nr_seen, 3);
 	expect(0, 1500, 300, false); /* before the loss */
 	expect(1, 5000, 3000, true);
@@ -153,12 +191,35 @@ static void test_loss_without_a_record(void **state)
 	static const struct step steps[] = {{IN, 0, 1000}, {OUT, 0, 2000}, {IN, 1, 5000}};
 
 	(void)state;
-	take(steps, sizeof(steps) / sizeof(steps[0]), 0);
+	take(steps, sizeof(steps) / sizeof(steps[0]), (struct losses){0});
 	assert_int_equal(nr_seen, 1);
 	expect(0, 5000, 3000, false);
-	take(steps, sizeof(steps) / sizeof(steps[0]), 1);
+	take(steps, sizeof(steps) / sizeof(steps[0]), (struct losses){.counted = {1}});
 	assert_true(nr_seen > 0);
 	expect(0, 5000, 3000, true);
+}
+
+/* The ring is quiet when it has lost records: it says so when waits that ended since then are stored, or never. */
+static void test_loss_of_a_ring_that_is_quiet(void **state)
+{
+	static const struct step steps[] = {
+		{IN, 0, 1000},  {OUT, 0, 1200},  {IN, 0, 1500},   {OUT, 0, 2000}, {IN, 1, 5000}, ALL_WAS_READ,
+		{OUT, 1, 5100}, {IN, 1, 5200},   {OUT, 1, 6000},  ALL_WAS_READ,   {IN, 1, 6400}, ALL_WAS_READ,
+		{OUT, 1, 7000}, {LOST, 0, 9000}, ALL_WAS_READ,    {IN, 1, 9500},  ALL_WAS_READ,  {OUT, 1, 13000},
+		ALL_WAS_READ,   {IN, 1, 13500},  {LOST, 0, 15000}};
+
+	(void)state;
+	take(steps, 6, (struct losses){.full = true});
+	assert_int_equal(nr_seen, 2);
+	expect(1, 5000, 3000, false); /* it was full, and lost nothing */
+	take(steps, sizeof(steps) / sizeof(steps[0]), (struct losses){.counted = {1}, .full = true});
+	assert_int_equal(nr_seen, 6);
+	expect(0, 1500, 300, false);
+	expect(1, 5000, 3000, true);
+	expect(2, 5200, 100, true); /* before the time when it was counted */
+	expect(3, 6400, 400, false);
+	expect(4, 9500, 2500, false); /* the record is of what was counted */
+	expect(5, 13500, 500, true);  /* it is of another loss */
 }
 
 int main(void)
@@ -166,6 +227,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_loss_found_later),
 		cmocka_unit_test(test_loss_without_a_record),
+		cmocka_unit_test(test_loss_of_a_ring_that_is_quiet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

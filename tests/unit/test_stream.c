@@ -114,6 +114,37 @@ static void test_wrapped_once_in_order(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
+/* A ring with so little room that a record may have been dropped is told of, before its room is the kernel's again. */
+static void test_full_rings_are_noted(void **state)
+{
+	enum { BYTES = 1 << 17 };
+	static uint64_t data[BYTES / 8];
+	static struct perf_event_mmap_page page;
+	static const struct perf_event_header record = {.type = PERF_RECORD_SAMPLE, .size = 32768};
+	_Atomic uint64_t full_ns = 0;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .full_ns = &full_ns};
+
+	(void)state;
+	for (size_t at = 0; at < BYTES; at += record.size)
+		memcpy((uint8_t *)data + at, &record, sizeof(record));
+	ring_attach(&ring, &page, data, BYTES);
+	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	page.data_head = BYTES / 2;
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), BYTES / 2);
+	assert_int_equal(full_ns, 0); /* the largest had room */
+	const uint64_t before_ns = stream.writer->complete_ns;
+	assert_true(before_ns > 0);
+	page.data_head += BYTES / 4 * 3;
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), BYTES / 4 * 3);
+	assert_int_equal(full_ns, before_ns + 1);
+	assert_true(stream.writer->complete_ns >= full_ns);
+	page.data_head += BYTES;
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), BYTES);
+	assert_int_equal(full_ns, before_ns + 1); /* the first since it was 0 */
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
 static void test_flush_leaves_little(void **state)
 {
 	static struct fake fake;
@@ -989,6 +1020,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wrapped_once_in_order),
 		cmocka_unit_test(test_flush_leaves_little),
+		cmocka_unit_test(test_full_rings_are_noted),
 		cmocka_unit_test(test_a_round_is_due_at_its_bytes),
 		cmocka_unit_test(test_relieved_bytes_belong_to_the_round),
 		cmocka_unit_test(test_relieved_bytes_of_a_producer),

@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "perfdata/ledger.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
@@ -31,11 +34,20 @@ struct left {
 	uint32_t tid;
 };
 
+/* What is known of a ring. */
+struct ring_state {
+	uint64_t came_ns;                 /* when its last record was that came */
+	uint64_t nr_recorded, nr_counted; /* lost records: as its own records say, and as the kernel counts */
+	uint64_t counted_ns;              /* CLOCK_MONOTONIC: when it was seen that there are nr_counted by then */
+	uint64_t nr_placed;               /* so many were lost in gaps whose ends are known */
+};
+
 struct off_cpu_stages {
 	struct stage_maker maker;
 	struct off_cpu_params params;
 	struct ring_events events;
 	struct ordered_stages *ordered;
+	_Atomic uint64_t full_ns; /* of streams */
 
 	/* Under its lock: */
 	struct waits *waits;
@@ -46,9 +58,11 @@ struct off_cpu_stages {
 	struct buf *snapshot;                     /* where the waits of one go; NULL: they go to that place */
 	struct buf left;                          /* struct left, by CPU */
 	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
-	struct hash_table rings;                  /* by id of an event: the number of its ring + 1 */
-	struct buf came;                          /* uint64_t, by that: when its last record was that came */
-	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: as records told so far; as the kernel counts them */
+	struct hash_table ring_numbers;           /* by id of an event: the number of its ring + 1 */
+	struct buf rings;                         /* struct ring_state, by the number */
+	struct buf counts_of_rings;               /* uint64_t, for count_lost() */
+	bool in_doubt;                            /* of some ring not all that was counted is placed */
+	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: known of so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
 };
 
@@ -228,9 +242,9 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 	return leaves && stages->params.fields.state.bytes ? 0 : waits_exit(stages->waits, &place, leaves);
 }
 
-/* When the last record of its ring was that came; NULL: its ring is not known. */
-static uint64_t *came_of(const struct off_cpu_stages *stages, const uint8_t *record,
-			 const struct perf_event_header *header)
+/* The ring that it came in; NULL: not known. */
+static struct ring_state *ring_of(const struct off_cpu_stages *stages, const uint8_t *record,
+				  const struct perf_event_header *header)
 {
 	const int at = stages->events.id_offset;
 	struct sample id = {0};
@@ -239,15 +253,15 @@ static uint64_t *came_of(const struct off_cpu_stages *stages, const uint8_t *rec
 		(void)!sample_id_decode(&stages->params.events[0].attr, (const void *)record, &id);
 	else if (at >= 0 && header->size >= (size_t)at + sizeof(id.id))
 		memcpy(&id.id, record + at, sizeof(id.id));
-	uint64_t number = hash_table_find_number(&stages->rings, id.id);
-	return number ? (uint64_t *)stages->came.data + number : NULL;
+	uint64_t number = hash_table_find_number(&stages->ring_numbers, id.id);
+	return number ? (struct ring_state *)stages->rings.data + (number - 1) : NULL;
 }
 
 /*
  * The records of a ring come in their order, those of all rings do not. So a loss is told as soon as its record comes:
  * it began behind the last record of that ring, and waits that ended since are not taken yet.
  */
-static int note_lost(struct off_cpu_stages *stages, const uint8_t *record, uint64_t time_ns, uint64_t last_ns)
+static int note_lost(struct off_cpu_stages *stages, const uint8_t *record, uint64_t time_ns, struct ring_state *ring)
 {
 	struct {
 		struct perf_event_header header;
@@ -258,21 +272,88 @@ static int note_lost(struct off_cpu_stages *stages, const uint8_t *record, uint6
 	if (lost.header.size < sizeof(lost))
 		return 0;
 	memcpy(&lost, record, sizeof(lost));
-	stages->nr_lost += lost.nr;
-	return waits_gap(stages->waits, last_ns, time_ns);
+	if (ring && (ring->nr_recorded += lost.nr) <= ring->nr_placed)
+		return 0;
+	stages->nr_lost += ring ? ring->nr_recorded - ring->nr_placed : lost.nr;
+	if (ring)
+		ring->nr_placed = ring->nr_recorded;
+	return waits_gap(stages->waits, ring ? ring->came_ns : 0, time_ns);
 }
 
 static int note_coming(struct off_cpu_stages *stages, const uint8_t *record, const struct perf_event_header *header,
 		       uint64_t time_ns)
 {
-	uint64_t *came_ns = came_of(stages, record, header);
+	struct ring_state *ring = ring_of(stages, record, header);
 	int err = 0;
 
 	if (header->type == PERF_RECORD_LOST)
-		err = note_lost(stages, record, time_ns, came_ns ? *came_ns : 0);
-	if (came_ns && time_ns)
-		*came_ns = time_ns;
+		err = note_lost(stages, record, time_ns, ring);
+	if (ring && time_ns)
+		ring->came_ns = time_ns;
 	return err;
+}
+
+/* What the kernel has lost by now. */
+static int count_losses(struct off_cpu_stages *stages)
+{
+	struct ring_state *rings = (struct ring_state *)stages->rings.data;
+	const size_t nr = stages->rings.len / sizeof(*rings);
+
+	stages->counts_of_rings.len = 0;
+	uint64_t *counts = (uint64_t *)buf_extend(&stages->counts_of_rings, nr * sizeof(*counts));
+	if (!counts)
+		return -ENOMEM;
+	stages->params.count_lost(stages->params.ctx, counts);
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	for (size_t i = 0; i < nr; i++) {
+		if (counts[i] <= rings[i].nr_counted)
+			continue;
+		rings[i].nr_counted = counts[i];
+		rings[i].counted_ns = now_ns;
+		stages->in_doubt = true;
+	}
+	return 0;
+}
+
+/*
+ * A ring that has become quiet tells of what it has lost long after waits that ended since are taken, or never. What
+ * was lost by the time of counting lies between its last record and what all rings have by that time.
+ */
+static int place_losses(struct off_cpu_stages *stages, uint64_t complete_ns, uint64_t horizon_ns)
+{
+	struct ring_state *rings = (struct ring_state *)stages->rings.data;
+	int err = 0;
+
+	stages->in_doubt = false;
+	for (size_t i = 0; i < stages->rings.len / sizeof(*rings) && !err; i++) {
+		struct ring_state *ring = &rings[i];
+		if (ring->nr_counted <= ring->nr_placed)
+			continue;
+		if (horizon_ns > ring->came_ns)
+			err = waits_gap(stages->waits, ring->came_ns, horizon_ns);
+		if (complete_ns < ring->counted_ns) {
+			stages->in_doubt = true;
+			continue;
+		}
+		stages->nr_lost += ring->nr_counted - ring->nr_placed;
+		ring->nr_placed = ring->nr_counted;
+	}
+	return err;
+}
+
+static int before_take(void *ctx, uint64_t complete_ns, uint64_t horizon_ns)
+{
+	struct off_cpu_stages *stages = ctx;
+	const uint64_t full_ns = atomic_load(&stages->full_ns);
+	int err = 0;
+
+	if (complete_ns == UINT64_MAX) /* all_came() */
+		return 0;
+	if (full_ns && full_ns <= complete_ns) {
+		atomic_store(&stages->full_ns, 0);
+		err = stages->params.count_lost ? count_losses(stages) : 0;
+	}
+	return err || !stages->in_doubt ? err : place_losses(stages, complete_ns, horizon_ns);
 }
 
 /* The events were switched before that time. */
@@ -372,6 +453,7 @@ static const struct ordered_ops ops = {
 	.look_at = look_at,
 	.take = take,
 	.give_up = give_up,
+	.before_take = before_take,
 	.all_came = all_came,
 	.end = end,
 };
@@ -473,11 +555,16 @@ int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stage
 
 int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring)
 {
-	const size_t bytes = (ring + 2) * sizeof(uint64_t);
+	const size_t bytes = (ring + 1) * sizeof(struct ring_state);
 
-	if (bytes > stages->came.len && !buf_extend(&stages->came, bytes - stages->came.len))
+	if (bytes > stages->rings.len && !buf_extend(&stages->rings, bytes - stages->rings.len))
 		return -ENOMEM;
-	return hash_table_add_number(&stages->rings, event_id, ring + 1);
+	return hash_table_add_number(&stages->ring_numbers, event_id, ring + 1);
+}
+
+_Atomic uint64_t *off_cpu_full_ns(struct off_cpu_stages *stages)
+{
+	return &stages->full_ns;
 }
 
 void off_cpu_stages_free(struct off_cpu_stages *stages)
@@ -488,8 +575,9 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	waits_free(stages->waits);
 	ring_events_fini(&stages->events);
 	time_queue_fini(&stages->switched);
-	hash_table_fini(&stages->rings);
-	buf_fini(&stages->came);
+	hash_table_fini(&stages->ring_numbers);
+	buf_fini(&stages->rings);
+	buf_fini(&stages->counts_of_rings);
 	buf_fini(&stages->sleepers);
 	buf_fini(&stages->left);
 	buf_fini(&stages->blank);

@@ -30,6 +30,12 @@ struct off_cpu_params {
 	bool starts_later;                  /* the events are enabled later: off_cpu_switch() is called then */
 	bool in_snapshots; /* these events have overwrite rings: their records come by off_cpu_snapshot() */
 	uint64_t min_ns;   /* waits that are shorter are added up for each task */
+	/*
+	 * Adds up how many records of each ring the kernel has dropped so far, by the number of off_cpu_add_ring().
+	 * Called by workers. NULL: not known before the end.
+	 */
+	void (*count_lost)(void *ctx, uint64_t ret_nr_lost[]);
+	void *ctx;
 };
 
 /* 0 or -ENOMEM; -EINVAL: records have no time. */
@@ -40,6 +46,9 @@ int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stage
  */
 int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring);
 void off_cpu_stages_free(struct off_cpu_stages *stages); /* after its stages. NULL is fine */
+
+/* struct stream, full_ns: of all whose records come. */
+_Atomic uint64_t *off_cpu_full_ns(struct off_cpu_stages *stages);
 
 struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages); /* valid as long as it */
 

@@ -110,8 +110,11 @@ static uint64_t complete_until(const struct ordered_stage *stage)
 	return stage->complete_ns ? stage->complete_ns : stage->handed_ns;
 }
 
-/* Up to when all records of all outputs have come: those of batches that had been read by then are among them. */
-static void find_horizon(struct ordered_stages *stages)
+/*
+ * Up to when all records of all outputs have come: those of batches that had been read by then are among them. Returns
+ * the same by CLOCK_MONOTONIC.
+ */
+static uint64_t find_horizon(struct ordered_stages *stages)
 {
 	uint64_t complete_ns = UINT64_MAX;
 
@@ -123,6 +126,7 @@ static void find_horizon(struct ordered_stages *stages)
 		     pending = pending->next)
 			if (pending->last_ns > stages->horizon_ns)
 				stages->horizon_ns = pending->last_ns;
+	return complete_ns;
 }
 
 /* Closes the gaps. */
@@ -222,9 +226,13 @@ static int pass_on(struct ordered_stage *stage)
 /* What can be taken now. The lock is held. */
 static int take_complete(struct ordered_stage *stage)
 {
+	struct ordered_stages *stages = stage->stages;
+
 	stage->complete_ns = stage->stage.complete_ns;
-	find_horizon(stage->stages);
-	int err = take_until(stage->stages, stage->stages->horizon_ns);
+	uint64_t complete_ns = find_horizon(stages);
+	int err = stages->ops->before_take ? stages->ops->before_take(stages->ctx, complete_ns, stages->horizon_ns) : 0;
+	int take_err = take_until(stages, stages->horizon_ns);
+	err = err ? err : take_err;
 	int pass_err = pass_on(stage);
 
 	return err ? err : pass_err;

@@ -51,6 +51,11 @@ struct ordered_ops {
 	 */
 	bool (*give_up)(void *ctx, struct ordered_record *record);
 	/*
+	 * NULL: nothing is done. Called before take() for records up to horizon_ns: look_at() was called for all of
+	 * those, and for all that the kernel wrote before complete_ns (CLOCK_MONOTONIC). 0 or -errno.
+	 */
+	int (*before_take)(void *ctx, uint64_t complete_ns, uint64_t horizon_ns);
+	/*
 	 * NULL: nothing is done. Called when look_at() was called for all records of all outputs that are open, before
 	 * take() for those that wait. Further outputs may follow. 0 or -errno.
 	 */

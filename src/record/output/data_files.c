@@ -136,6 +136,7 @@ static void open_stream(const struct data_files_params *params, struct data_file
 		/* Marks in the files of a directory would promise what other files do not hold. */
 		/* Records of the overwrite channel come behind the last mark, and may be older than it. */
 		.round_bytes = params->into && !params->layout && !has_overwrite(params) ? round_bytes(params) : 0,
+		.full_ns = params->full_ns,
 	};
 }
 

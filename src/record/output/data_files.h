@@ -57,6 +57,7 @@ struct data_files_params {
 	struct batch_pool *pool;    /* between draining and writing; NULL: none */
 	struct stage_maker *makers; /* borrowed; stages that each output gets, in order; NULL: none */
 	bool regular;               /* the output can be read back */
+	_Atomic uint64_t *full_ns;  /* of the streams: stream.h */
 };
 
 /*

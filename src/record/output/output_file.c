@@ -83,6 +83,7 @@ static int open_data_files(struct output_file *output, const struct output_param
 		.path = output->dest.path,
 		.pool = params->pool,
 		.makers = params->makers,
+		.full_ns = params->full_ns,
 		.regular = !output->dest.pipe && is_regular(output->dest.fd),
 	};
 

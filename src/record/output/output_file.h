@@ -44,6 +44,7 @@ struct output_params {
 	struct task_log *task_log;          /* has the state of all tasks; NULL: it is read from /proc */
 	const struct thread_layout *layout; /* who drains what; NULL: one thread does */
 	struct stage_maker *makers;         /* of the stages of each output; NULL: none */
+	_Atomic uint64_t *full_ns;          /* of the streams: stream.h */
 };
 
 struct output_file {

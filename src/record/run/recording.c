@@ -662,6 +662,16 @@ static void after_snapshot(void *recording, uint64_t moment_ns)
 		note_sleepers(rec, moment_ns);
 }
 
+static void count_lost(void *recording, uint64_t ret_nr_lost[])
+{
+	const struct recording *rec = recording;
+	const struct plan *plan = &rec->plan;
+
+	for (size_t slot = 0; slot < plan->nr_slots; slot++)
+		if (rec->set.fds[slot] >= 0 && plan->rings[plan->slots[slot].ring].channel != CHANNEL_OVERWRITE)
+			ret_nr_lost[plan->slots[slot].ring] += eventset_lost(&rec->set, slot);
+}
+
 /* In which rings the records of events are. */
 static int add_rings(const struct recording *rec)
 {
@@ -685,7 +695,9 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 					.all_tasks = kind == EVENT_TARGET_SYSTEM || kind == EVENT_TARGET_CPUS,
 					.keeps_switch_records = rec->options->sampling.switches,
 					.starts_later = !starts_at_exec(rec),
-					.min_ns = rec->options->sampling.off_cpu.min_ns};
+					.min_ns = rec->options->sampling.off_cpu.min_ns,
+					.count_lost = count_lost,
+					.ctx = rec};
 
 	params.events = rec->staged = calloc(events->nr + 1, sizeof(*rec->staged));
 	if (!rec->staged)
@@ -714,6 +726,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	stage_makers_add(&rec->makers, off_cpu_maker(rec->off_cpu));
+	rec->common.full_ns = off_cpu_full_ns(rec->off_cpu);
 	return 0;
 }
 
