@@ -529,6 +529,64 @@ static void test_a_directory_that_is_none(void **state)
 	expect(directory, -EPERM, "data.0: is no file");
 }
 
+/* The file as its recorder left it: `records` behind the header of one event. */
+static void store_records(const struct buf *records)
+{
+	AUTO_BUF struct buf file = {0};
+	struct file_events events;
+	struct file_header header;
+
+	file_events_init(&events);
+	header_encode(events.events, 1, &file, &header);
+	memcpy(file.data, &header, sizeof(header));
+	buf_put(&file, records->data, records->len);
+	store(path, file.data, file.len);
+}
+
+/* A whole recording of a later version, whose records are not known here, stays; one that was killed is cut there. */
+static void test_records_of_later_versions(void **state)
+{
+	AUTO_BUF struct buf file = {0}, records = {0}, still = {0}, names = {0};
+	struct feature_set features = {0};
+	struct file_events events;
+	struct file_header header;
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	file_events_init(&events);
+	file_put_sample(&records, 10, FILE_ID_CLOCK);
+	const size_t known = records.len;
+	size_t at = file_begin(&records, RECORD_USER_LAST + 1, 0);
+	buf_put_u64(&records, 0);
+	file_end(&records, at);
+	file_put_sample(&records, 20, FILE_ID_CLOCK);
+	header_encode(events.events, 1, &file, &header);
+	buf_put(&file, records.data, records.len);
+	header.data.size = records.len;
+	feature_encode_event_desc(events.events, 1, &names);
+	assert_int_equal(feature_set_add(&features, FEATURE_EVENT_DESC, &names), 0);
+	assert_int_equal(feature_set_encode(&features, file.len, &file, header.features), 0);
+	feature_set_fini(&features);
+	set_header(&file, &header);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_true(result.was_whole);
+	assert_int_equal(fd_slurp(path, 1 << 20, &still), 0);
+	assert_int_equal(still.len, file.len);
+	assert_memory_equal(still.data, file.data, still.len);
+
+	store_records(&records);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.was_whole);
+	assert_int_equal(result.data_bytes, known);
+	/* What was lost on the disk is not taken for such a record: its size does not lead to the end. */
+	memset(file.data + header.data.offset + known, 0x55, sizeof(struct perf_event_header));
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.was_whole);
+}
+
 /* Features of later versions, whose bits are beyond the first 64, are part of a whole file, and behind its data. */
 static void test_features_of_later_versions(void **state)
 {
@@ -946,20 +1004,6 @@ static void test_no_tracefs(void **state)
 	assert_memory_equal(still.data, file.data, still.len);
 }
 
-/* The file as its recorder left it: `records` behind the header of one event. */
-static void store_records(const struct buf *records)
-{
-	AUTO_BUF struct buf file = {0};
-	struct file_events events;
-	struct file_header header;
-
-	file_events_init(&events);
-	header_encode(events.events, 1, &file, &header);
-	memcpy(file.data, &header, sizeof(header));
-	buf_put(&file, records->data, records->len);
-	store(path, file.data, file.len);
-}
-
 /* `bytes` of the records are whole, and that many samples in them; then the file is left as it is, byte by byte. */
 static void expect_whole(const struct buf *records, size_t bytes, size_t nr_samples)
 {
@@ -1129,6 +1173,7 @@ int main(void)
 		cmocka_unit_test(test_events_that_break_off),
 		cmocka_unit_test(test_parts_of_a_directory),
 		cmocka_unit_test(test_a_directory_that_is_none),
+		cmocka_unit_test(test_records_of_later_versions),
 		cmocka_unit_test(test_features_of_later_versions),
 		cmocka_unit_test(test_a_file_that_cannot_be_written),
 		cmocka_unit_test(test_the_size_of_an_event_is_mended),

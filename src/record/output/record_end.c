@@ -170,7 +170,10 @@ struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes)
 	uint64_t record_bytes;
 
 	progress_start(&progress, "looking for the last whole record");
-	while (piece && record_at(&walk, &header, &record_bytes) && header.type && header.type <= RECORD_USER_LAST) {
+	while (piece && record_at(&walk, &header, &record_bytes) && header.type) {
+		end.unknown = header.type > RECORD_USER_LAST;
+		if (end.unknown)
+			break;
 		if (header.type == RECORD_COMPRESSED)
 			note_compressed(&walk, &header, &end);
 		else

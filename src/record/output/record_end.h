@@ -12,8 +12,9 @@ struct record_end {
 	uint64_t bytes;  /* of whole records */
 	int err;         /* 0; -errno: what is behind these could not be read, and may be whole; -ENOMEM */
 	bool compressed; /* COMPRESSED or COMPRESSED2 records are among them */
-	bool framed; /* the frames of COMPRESSED records state their content size, as ours do, so each can be read alone
-		      */
+	bool unknown;    /* behind them is a record of a type that is not known: of a later version, or no record */
+	/* the frames of COMPRESSED records state their content size, as ours do, so each can be read alone */
+	bool framed;
 };
 
 /*

@@ -238,10 +238,24 @@ static int find_end(const struct recovery *rec, const struct collect_region *of,
 	return ret->err ? read_error(rec, ret->err, reterr) : 0;
 }
 
+/*
+ * Do the records reach to the end of the region? Of a recording that was finished those of later versions count, too.
+ * 1, 0 or -errno.
+ */
+static int reaches_end(const struct recovery *rec, const struct collect_region *region, struct diag *reterr)
+{
+	struct record_end found;
+	int err = find_end(rec, region, &found, reterr);
+
+	if (err || !found.unknown)
+		return err ? err : found.bytes == region->bytes;
+	int64_t bytes = whole_records(region->fd, region->offset, region->bytes);
+	return bytes < 0 ? read_error(rec, (int)bytes, reterr) : (uint64_t)bytes == region->bytes;
+}
+
 /* Is the end there that the header tells of? 1, 0 or -errno. */
 static int is_whole(const struct recovery *rec, struct diag *reterr)
 {
-	struct record_end found;
 	struct file_section table[FEATURE_BITS];
 	const struct file_header *header = &rec->header;
 	uint64_t end = header->data.offset + header->data.size;
@@ -262,13 +276,12 @@ static int is_whole(const struct recovery *rec, struct diag *reterr)
 	if (rec->nr_parts && !(header->features[0] >> FEATURE_SAMPLE_TIME & 1))
 		return 0;
 	for (size_t i = 0; i < rec->nr_parts; i++) {
-		err = find_end(rec, &rec->parts[i], &found, reterr);
-		if (err || found.bytes != rec->parts[i].bytes)
-			return err;
+		int reaches = reaches_end(rec, &rec->parts[i], reterr);
+		if (reaches <= 0)
+			return reaches;
 	}
 	const struct collect_region main = {.fd = rec->fd, .offset = header->data.offset, .bytes = header->data.size};
-	err = find_end(rec, &main, &found, reterr);
-	return err ? err : found.bytes == header->data.size;
+	return reaches_end(rec, &main, reterr);
 }
 
 static int name_tracepoint(const struct tracepoint *tracepoint, void *data)
