@@ -55,6 +55,18 @@ def test_own_calls_left_out_of_later_files(program, need_tracefs, spawn, millrac
         assert str(recorder.pid) not in pids
 
 
+def test_own_calls_left_out_of_snapshots(program, need_tracefs, spawn, millrace, tmp_path):
+    """Rings that are quiet are waited for, with membarrier(2), by no thread that is started for that."""
+    events = 'syscalls:sys_enter_kill,syscalls:sys_enter_membarrier'
+    recorder = spawn([program, 'record', '-q', '-B', '--overwrite', '--switch-output=signal', '-o',
+                      tmp_path / 'x.data', '-a', '-e', events, '--exclude-perf', '--', 'sh', '-c',
+                      f'nr=0; {NEXT_FILE}{NEXT_FILE}{NEXT_FILE}:'], cwd=tmp_path)
+    assert recorder.wait(60) == 0
+    pids = [millrace('script', '-F', 'pid', '-i', file).out.split() for file in sorted(tmp_path.iterdir())]
+    assert len(pids) >= 3 and all(pids[:3])
+    assert str(recorder.pid) not in sum(pids, [])
+
+
 def test_many_threads(program, programs, need_tracefs, run, tmp_path):
     """A filter may be as long as a page: the numbers of 200 threads, one by one, are longer."""
     if sanitized():

@@ -140,10 +140,12 @@ static void a_thread_that_is_gone_has_no_records(void **state)
 static void a_snapshot_holds_what_there_was_at_its_moment(void **state)
 {
 	(void)state;
-	for (int refuses = 0; refuses < 2; refuses++) {
+	for (int mode = 0; mode < 4; mode++) {
 		struct fake fake;
-		refuses_to_send = refuses;
+		refuses_to_send = mode & 1;
 		open_fake(&fake);
+		if (mode & 2)
+			overwrite_start(fake.overwrite);
 		write_records(&fake, 3);
 		assert_int_equal(overwrite_mark(fake.overwrite), 0);
 		write_records(&fake, 1);

@@ -5,6 +5,7 @@
 #include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -51,6 +52,11 @@ struct overwrite {
 	enum snapshot_state state;
 	uint8_t *room; /* heap: one ring in the order of time */
 	struct overwrite_counters counters;
+	/* Waits for writers: a post of `wanted` begins that, one of `waited` ends it. */
+	pthread_t waiter;
+	bool has_waiter;
+	atomic_bool stop;
+	sem_t wanted, waited;
 };
 
 /* Where the records of a snapshot go: to the writer, or else behind `records`. */
@@ -276,6 +282,25 @@ static bool make_places(struct overwrite *overwrite)
 	return overwrite->places != NULL;
 }
 
+static void wait_for_post(sem_t *semaphore)
+{
+	while (sem_wait(semaphore)) /* EINTR */
+		;
+}
+
+static void *run_waiter(void *arg)
+{
+	struct overwrite *overwrite = arg;
+
+	for (;;) {
+		wait_for_post(&overwrite->wanted);
+		if (atomic_load(&overwrite->stop))
+			return NULL;
+		wait_for_writers(overwrite);
+		sem_post(&overwrite->waited);
+	}
+}
+
 int overwrite_open(const struct eventset *set, struct ring_sizes sizes, struct overwrite **ret, struct diag *reterr)
 {
 	if (!sizes.pages)
@@ -302,10 +327,32 @@ int overwrite_open(const struct eventset *set, struct ring_sizes sizes, struct o
 	return 0;
 }
 
+void overwrite_start(struct overwrite *overwrite)
+{
+	if (!overwrite || overwrite->has_waiter)
+		return;
+	sem_init(&overwrite->wanted, 0, 0);
+	sem_init(&overwrite->waited, 0, 0);
+	overwrite->has_waiter = pthread_create(&overwrite->waiter, NULL, run_waiter, overwrite) == 0;
+}
+
+static void stop_waiter(struct overwrite *overwrite)
+{
+	if (!overwrite->has_waiter)
+		return;
+	atomic_store(&overwrite->stop, true);
+	sem_post(&overwrite->wanted);
+	pthread_join(overwrite->waiter, NULL);
+	overwrite->has_waiter = false;
+	sem_destroy(&overwrite->wanted);
+	sem_destroy(&overwrite->waited);
+}
+
 void overwrite_free(struct overwrite *overwrite)
 {
 	if (!overwrite)
 		return;
+	stop_waiter(overwrite);
 	if (overwrite->places)
 		unmap_all(overwrite);
 	free(overwrite->places);
@@ -339,20 +386,6 @@ static bool all_are_known(struct overwrite *overwrite, size_t nr)
 	return all;
 }
 
-struct writers_wait {
-	const struct overwrite *overwrite;
-	atomic_bool done;
-};
-
-static void *run_wait(void *arg)
-{
-	struct writers_wait *wait = arg;
-
-	wait_for_writers(wait->overwrite);
-	atomic_store(&wait->done, true);
-	return NULL;
-}
-
 /*
  * In a busy ring it is known at once. Those where nothing comes wait for the writers; that takes so long that they are
  * looked at all the time, for one that is busy again loses much until then.
@@ -361,18 +394,21 @@ static void know_all(struct overwrite *overwrite)
 {
 	enum { LOOKS = 2000 };
 	static const struct timespec interval = {.tv_nsec = 100000};
-	struct writers_wait wait = {.overwrite = overwrite};
-	pthread_t thread;
 
 	for (size_t i = 0; i < LOOKS; i += overwrite->nr_places)
 		if (all_are_known(overwrite, overwrite->nr_places))
 			return;
-	if (pthread_create(&thread, NULL, run_wait, &wait)) {
+	if (!overwrite->has_waiter) {
 		wait_for_writers(overwrite);
 	} else {
-		while (!atomic_load(&wait.done) && !all_are_known(overwrite, overwrite->nr_places))
+		sem_post(&overwrite->wanted);
+		while (sem_trywait(&overwrite->waited)) {
+			if (all_are_known(overwrite, overwrite->nr_places)) {
+				wait_for_post(&overwrite->waited);
+				break;
+			}
 			nanosleep(&interval, NULL);
-		pthread_join(thread, NULL);
+		}
 	}
 	for (size_t i = 0; i < overwrite->nr_places; i++)
 		if (!overwrite->places[i].known)

@@ -30,6 +30,13 @@ struct overwrite_counters {
  * channel; all functions accept NULL and do nothing. -errno, with cause and remedy in the diag.
  */
 int overwrite_open(const struct eventset *set, struct ring_sizes sizes, struct overwrite **ret, struct diag *reterr);
+
+/*
+ * For snapshots: starts the thread that waits for writers while overwrite_copy() looks at the rings. It is one thread
+ * to the end: --exclude-perf names the threads that there are at the start. If it cannot be started overwrite_copy()
+ * waits by itself.
+ */
+void overwrite_start(struct overwrite *overwrite);
 void overwrite_free(struct overwrite *overwrite); /* before eventset_close(); NULL is fine */
 
 /*

@@ -284,6 +284,7 @@ int rotation_open(struct rotation *rotation, struct diag *reterr)
 	if (!rotation->reported_lost || !rotation->room)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (rotation->spec.on) {
+		overwrite_start(rotation->overwrite);
 		err = -pthread_create(&rotation->finisher.thread, NULL, run_finisher, rotation);
 		rotation->finisher.started = !err;
 	}
