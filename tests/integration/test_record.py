@@ -436,6 +436,30 @@ def test_interpreter_is_missing(millrace, tmp_path):
     assert (tmp_path / 'perf.data').read_text() == 'precious'
 
 
+@pytest.mark.parametrize('options', ['', '-a', '-z', '--threads', '--switch-output', '--timestamp-filename', '-D 1'])
+def test_command_that_its_exec_refuses(millrace, tmp_path, file, options):
+    """Which is told when everything is open, and the events are on."""
+    command = tmp_path / 'command'
+    shutil.copy('/bin/true', command)
+    data = command.read_bytes()
+    loader = re.search(rb'/lib[^\0]*/ld[^\0]*', data)
+    if not loader:
+        pytest.skip('/bin/true names no loader')
+    file.write_text('precious')
+
+    def refused():
+        before = {path.name: (path.stat().st_ino, path.read_bytes()) for path in tmp_path.iterdir()}
+        err = millrace('record', '-B', '-e', 'cpu-clock', '-o', file, *options.split(), '--', command,
+                       status=255).err
+        assert {path.name: (path.stat().st_ino, path.read_bytes()) for path in tmp_path.iterdir()} == before
+        assert err.count('\n') == 1, err
+        return err
+    with open(command, 'r+b'):
+        assert 'Text file busy' in refused()
+    command.write_bytes(data.replace(loader[0], b'/no' + loader[0][3:]))
+    assert 'the loader that it names' in refused()
+
+
 def test_interpreter_is_found_behind(millrace, tmp_path):
     """A later directory of PATH has a program that can be run, as for execvp(3)."""
     (tmp_path / 'true').write_text('#!/no/such/interpreter\n')

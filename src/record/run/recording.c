@@ -960,10 +960,17 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 	return err;
 }
 
+/* A command that cannot be run is told by its exec alone, when the events are on. */
 static int start_events(struct recording *rec, struct diag *reterr)
 {
 	int err = 0;
 
+	rec->cost = (struct recorder_cost){
+		.readers = &rec->readers,
+		.pool = rec->pool,
+		.housekeeping_cpu_ns = &rec->housekeeping.cpu_ns,
+		.start_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
+	};
 	if (!rec->options->times.delayed)
 		err = eventset_enable(&rec->set);
 	else if (!rec->workload.pid)
@@ -1187,7 +1194,7 @@ static void add_coverage(struct recording *rec, struct recording_result *result)
 	(void)!coverage_make(&params, &result->coverage);
 }
 
-/* Events flow from here until the workload, the targets, a signal or a failed writer ends it. */
+/* Events flow until the workload, the targets, a signal or a failed writer ends it. */
 static int run_events(struct recording *rec, struct recording_result *result, struct diag *reterr)
 {
 	struct supervision supervision = {
@@ -1210,19 +1217,9 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		.book = &rec->book,
 	};
 
-	log_plan(rec);
-	rec->cost = (struct recorder_cost){
-		.readers = &rec->readers,
-		.pool = rec->pool,
-		.housekeeping_cpu_ns = &rec->housekeeping.cpu_ns,
-		.start_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
-	};
-	int err = start_events(rec, reterr);
-	if (!err) {
-		steering_start(&rec->steering, rec->pool, &rec->readers.control);
-		err = supervise(&supervision, &result->signal, reterr);
-		steering_stop(&rec->steering);
-	}
+	steering_start(&rec->steering, rec->pool, &rec->readers.control);
+	int err = supervise(&supervision, &result->signal, reterr);
+	steering_stop(&rec->steering);
 	before_snapshot(rec);
 	after_snapshot(rec, now_in_snapshot(rec));
 	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book) : 0;
@@ -1392,7 +1389,7 @@ static int make_plan(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
 }
 
-/* Everything up to the point where events can flow, in this order. recording_fini() undoes as much as was done. */
+/* Everything up to the point where events flow, in this order. recording_fini() undoes as much as was done. */
 static int prepare(struct recording *rec, struct diag *reterr)
 {
 	static int (*const steps[])(struct recording * rec, struct diag * reterr) = {
@@ -1431,6 +1428,12 @@ static int prepare(struct recording *rec, struct diag *reterr)
 	if (!err) { /* all our threads run by now */
 		memory_lock();
 		err = eventset_leave_out_recorder(&rec->set, reterr);
+	}
+	if (!err) {
+		log_plan(rec);
+		err = start_events(rec, reterr);
+		if (err)
+			eventset_disable(&rec->set);
 	}
 	if (err && rec->readers.nr) /* they use what is freed before them */
 		readers_stop(&rec->readers);

@@ -76,7 +76,7 @@ static int check_interpreter(const char *path, struct diag *reterr)
 			strerror(errno));
 }
 
-/* execvp(3) would find out too, but only when everything is open and an older recording has been put aside. */
+/* execvp(3) would find out too, but only when everything is open. */
 static int find_program(const char *program, struct diag *reterr)
 {
 	struct stat st;
