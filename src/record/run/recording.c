@@ -311,15 +311,23 @@ static size_t output_fds(const struct recording *rec)
 	return options->directory ? 1 + of_file * rec->plan.nr_drained : of_file;
 }
 
+/* Whether files are finished while others are recorded; a snapshot of --flight has none but the one that it writes. */
+static bool finishes_beside(const struct recording_options *options)
+{
+	return options->rotation.on && !options->rotation.history_ns;
+}
+
 /* That are opened after the events: a wake-up for each reader thread, and what carries rings of the overwrite channel.
  */
 static size_t later_fds(const struct recording *rec)
 {
-	enum { FREEZE_FDS = 1, OF_OVERWRITE_PLACE = 1 };
+	/* BESIDE_FINISHER: for moments; tasks and objects are looked at for the next file. */
+	enum { FREEZE_FDS = 1, OF_OVERWRITE_PLACE = 1, BESIDE_FINISHER = 4 };
 	const struct recording_options *options = rec->options;
 	size_t nr_outputs = options->rotation.on ? 2 : 1;
 
-	return nr_outputs * output_fds(rec) + (options->threads ? rec->layout.nr_threads : 1) +
+	return nr_outputs * output_fds(rec) + (finishes_beside(options) ? BESIDE_FINISHER : 0) +
+	       (options->threads ? rec->layout.nr_threads : 1) +
 	       OF_OVERWRITE_PLACE * (rec->plan.nr_rings - rec->plan.nr_drained) +
 	       (options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0);
 }
@@ -882,7 +890,7 @@ static bool wants_bpf_events(const struct event_list *events)
 	return false;
 }
 
-/* What the limit leaves for objects that are kept open. */
+/* What the limit leaves beside all that is needed. */
 static size_t spare_fds(const struct recording *rec)
 {
 	struct rlimit limit;
@@ -890,6 +898,16 @@ static size_t spare_fds(const struct recording *rec)
 	return getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur <= rec->set.needed_fds
 		       ? 0
 		       : limit.rlim_cur - rec->set.needed_fds;
+}
+
+/* What is needed is enough for two outputs: one that is recorded, and one that comes next or is finished. */
+static size_t more_jobs(const struct recording *rec)
+{
+	size_t nr = spare_fds(rec) / output_fds(rec);
+
+	if (!finishes_beside(rec->options))
+		return 0;
+	return nr < ROTATION_MOST_JOBS - 1 ? nr : ROTATION_MOST_JOBS - 1;
 }
 
 static int open_watch(struct recording *rec, struct diag *reterr)
@@ -900,7 +918,7 @@ static int open_watch(struct recording *rec, struct diag *reterr)
 	const struct object_watch_params params = {.target = rec->options->target,
 						   .interval_ns = sampling_interval_ns(rec->options->events),
 						   .bpf = wants_bpf_events(rec->options->events),
-						   .max_fds = spare_fds(rec)};
+						   .max_fds = spare_fds(rec) - more_jobs(rec) * output_fds(rec)};
 	int err = object_watch_open(&params, &rec->watch);
 	rec->common.watch = rec->watch;
 	if (rec->watch)
@@ -1128,6 +1146,7 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->off_cpu = rec->off_cpu;
 	rotation->book = &rec->book;
 	rotation->cost = &rec->cost;
+	rotation->max_jobs = 1 + more_jobs(rec);
 	rotation->pause = pause_housekeeping;
 	rotation->resume = resume_housekeeping;
 	rotation->before_snapshot = before_snapshot;

@@ -27,7 +27,6 @@
 #include "stream/pipeline.h"
 
 enum {
-	JOBS_MAX = 3,                /* files that are finished while another is recorded: each has memory and fds */
 	INITIAL_GROWTH = 256 * 1024, /* beside twice what the initial state took */
 };
 
@@ -409,7 +408,7 @@ int rotation_trigger(struct rotation *rotation, struct diag *reterr)
 		return 0;
 	if (rotation->output->retained && begin_post(rotation))
 		return 0;
-	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= (rotation->output->retained ? 1 : JOBS_MAX)) {
+	if (rotation->job || finisher_nr_jobs(&rotation->finisher) >= rotation->max_jobs) {
 		rotation->wanted = true;
 		rotation->next_ns = UINT64_MAX;
 		return 0;

@@ -24,6 +24,9 @@ struct recorder_cost;
 struct unwinding;
 struct writer;
 
+/* Files that are finished while another is recorded: each has memory and fds. */
+enum { ROTATION_MOST_JOBS = 3 };
+
 /* The thread that finishes outputs, one after the other, while readers drain into the next. */
 struct finisher {
 	pthread_t thread;
@@ -52,6 +55,7 @@ struct rotation {
 	struct ledger_book *book;
 	struct recorder_cost *cost;
 	size_t initial_bytes; /* what the initial state took in the first file */
+	size_t max_jobs;      /* files that may be finished at a time, 1 to ROTATION_MOST_JOBS: each has fds */
 	/* The housekeeping thread uses the present output and the book: it is paused while they change. */
 	void (*pause)(void *ctx);
 	int (*resume)(void *ctx);
