@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where outputs go: no other user can redirect what root writes, and links of root's own are followed."""
 import os
+import re
 import stat
 import subprocess
 
@@ -143,3 +144,15 @@ def test_devices_and_descriptors_are_used(program, device, tmp_path):
         subprocess.run([program, *RECORD, device, '--', 'true'], stdout=out, check=True, stderr=subprocess.PIPE)
     assert device == '/dev/null' or PerfData(tmp_path / 'out').end > 0
     assert os.path.exists('/dev/null') and stat.S_ISCHR(os.stat('/dev/null').st_mode)
+
+
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads']], ids=' '.join)
+@pytest.mark.parametrize('command, name, words', [
+    ('rm -r x', 'no file', 'x was removed while it was recorded'),
+    ('mv x y', '/y', 'renamed'), ('mv x x.old; echo another >x', '/x.old', 'renamed')])
+def test_output_that_others_move(millrace, tmp_path, options, command, name, words):
+    done = millrace('record', '-e', 'cpu-clock', '-o', 'x', *options, '--', 'sh', '-c', command, cwd=tmp_path)
+    place = re.search(r'captured \d+ samples, .* MB in (.*); lost 0', done.err)[1]
+    assert place.endswith(name) and words in done.err, done.err
+    assert place == 'no file' or millrace('report', '-i', place, cwd=tmp_path).out
+    assert not list(tmp_path.iterdir()) or place != 'no file'

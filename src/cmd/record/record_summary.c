@@ -88,6 +88,16 @@ static size_t enough_for_task_events(const struct recording_result *result)
 	return enough <= MOST_BYTES ? enough : 0;
 }
 
+/* By others, or another file has its name. */
+static void print_change(const struct recording_result *result)
+{
+	if (result->change == OUTPUT_REMOVED)
+		log_error("%s was removed while it was recorded: nothing of it is left",
+			  result->output ? result->output : "the output");
+	else if (result->change == OUTPUT_RENAMED)
+		log_note("  the file was renamed while it was recorded");
+}
+
 /* Nothing when the bound asked for nothing. */
 static void print_steering(const struct recording_result *result)
 {
@@ -240,8 +250,10 @@ void record_summary_print(const struct recording_result *result)
 		buf_printf(&line, "captured %llu samples, ", (unsigned long long)result->nr_samples);
 	else
 		buf_printf(&line, "captured ");
-	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6,
-		   result->output ? result->output : "the output");
+	const char *name = result->change == OUTPUT_REMOVED ? "no file"
+			   : result->output                 ? result->output
+							    : "the output";
+	buf_printf(&line, "%.3f MB in %s; ", (double)result->bytes / 1e6, name);
 	if (!result->losses_counted)
 		buf_printf(
 			&line,
@@ -259,6 +271,7 @@ void record_summary_print(const struct recording_result *result)
 	const char *text = buf_text(&line);
 	log_note("%s",
 		 line.failed ? "out of memory for the summary: millrace report --loss prints what was lost" : text);
+	print_change(result);
 	print_losses(result);
 	print_steering(result);
 	print_freezes(result);

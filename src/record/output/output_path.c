@@ -476,6 +476,29 @@ static bool has_its_name(const struct output_path *dest, const struct file_place
 	return own.st_dev == there.st_dev && own.st_ino == there.st_ino;
 }
 
+enum output_change output_path_change(const struct output_path *dest, char **ret_now)
+{
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
+	int err = dest->made ? file_place_find(dest->path, &place, NULL) : 0;
+	struct stat own, there;
+	char path[PATH_MAX];
+
+	*ret_now = NULL;
+	if (!dest->made || fstat(dest->fd, &own))
+		return OUTPUT_IN_PLACE;
+	if (err ? err != -ENOENT : has_its_name(dest, &place))
+		return OUTPUT_IN_PLACE;
+	if (!own.st_nlink)
+		return OUTPUT_REMOVED;
+	find_file(dest, path);
+	if (stat(path, &there) || there.st_dev != own.st_dev || there.st_ino != own.st_ino)
+		return OUTPUT_RENAMED;
+	if (dest->main_path)
+		*strrchr(path, '/') = '\0';
+	*ret_now = strdup(path);
+	return OUTPUT_RENAMED;
+}
+
 void output_path_undo(const struct output_path *dest)
 {
 	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};

@@ -65,6 +65,15 @@ int output_path_close(struct output_path *dest);
  */
 void output_path_undo(const struct output_path *dest);
 
+/* What others did with the name of an output while it was recorded. */
+enum output_change { OUTPUT_IN_PLACE, OUTPUT_RENAMED, OUTPUT_REMOVED };
+
+/*
+ * Of an output that is not closed; one that another took the place of is renamed or removed, too. IN_PLACE also if it
+ * is not our own, or cannot be found out. RENAMED: *ret_now (heap) is its present path; NULL: not known.
+ */
+enum output_change output_path_change(const struct output_path *dest, char **ret_now);
+
 /*
  * Calls fsync(2) for the directory of the file; with a data directory for that and for its parent directory. So the
  * names survive a power failure. Does nothing for what is not a regular file. 0 or -errno.

@@ -1304,7 +1304,7 @@ static char *name_output(const struct recording *rec)
 	if (rotation->spec.history_ns && !names->nr)
 		return strdup(rotation->finisher.gave_up ? "no file" : "no file: no snapshot was requested");
 	if (!names->nr)
-		return strdup(rec->output.dest.path);
+		return strdup(rotation->renamed ? rotation->renamed : rec->output.dest.path);
 	if (names->nr_removed)
 		snprintf(kept, sizeof(kept), " (%zu are kept)", names->nr);
 	return asprintf(&name, "%zu files %s.*%s", nr, names->base, kept) < 0 ? NULL : name;
@@ -1323,6 +1323,7 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 		free(result->output);
 		result->output = name;
 	}
+	result->change = rec->rotation.change;
 	end_status_stop(&rec->end_status);
 	end_compression(rec, result);
 	result->overwrite = overwrite_counters(rec->overwrite);

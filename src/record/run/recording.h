@@ -10,6 +10,7 @@
 
 #include "record/adapt/steering.h"
 #include "record/drain/overwrite.h"
+#include "record/output/output_path.h"
 #include "record/run/ledger.h"
 #include "record/setup/options.h"
 #include "record/unwind/unwinding.h"
@@ -55,8 +56,9 @@ struct recording_result {
 	uint64_t wakeups, rounds, cpu_ns; /* cpu_ns: of the recorder, all its threads */
 	struct ledger_cost *costs;        /* heap; as in a ledger, of the whole recording */
 	size_t nr_costs;
-	char *output;    /* heap; name of the output for messages; NULL: the recording did not begin */
-	int wait_status; /* of the workload */
+	char *output;              /* heap; name of the output for messages; NULL: the recording did not begin */
+	enum output_change change; /* RENAMED: the present name is in `output`, if it is known */
+	int wait_status;           /* of the workload */
 	bool has_wait_status;
 	int signal; /* that ended the recording; 0: none */
 };

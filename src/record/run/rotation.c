@@ -145,6 +145,8 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 
 	int put_err = output_file_put(output, params, &job->records, err ? &later : reterr);
 	err = err ? err : put_err;
+	if (!job->name)
+		rotation->change = output_path_change(&output->dest, &rotation->renamed);
 	int close_err = output_file_close(output, params, &of_end, &result, err ? &later : reterr);
 	err = err ? err : close_err;
 	result.end_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - of_end.cpu_from_ns;
@@ -579,5 +581,6 @@ void rotation_close(struct rotation *rotation)
 	job_free(take_ptr(rotation->job));
 	free(take_ptr(rotation->room));
 	free(take_ptr(rotation->reported_lost));
+	free(take_ptr(rotation->renamed));
 	part_names_fini(&rotation->names);
 }

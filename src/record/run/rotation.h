@@ -79,6 +79,8 @@ struct rotation {
 	uint64_t next_ns;         /* CLOCK_MONOTONIC; UINT64_MAX: not by time */
 	uint64_t base_bytes;      /* of readers.control.stored: where the present file began */
 	size_t nr_switches;
+	enum output_change change; /* of the last file, while it had the name of the output */
+	char *renamed;             /* heap; as output_path_change() returns it */
 	uint64_t marked_ns; /* by now(): what came later is not in the last snapshot of overwrite rings; 0: none yet */
 };
 
