@@ -171,6 +171,16 @@ def test_errors_name_the_line_of_a_wrong_list(millrace, tmp_path, command, key, 
     assert done.err == f'millrace: {config}:2: {command}.{key}: "{text}" {said}\n'
 
 
+@pytest.mark.parametrize('spec', ['bogus', '99999/0', '0/0:0/0'])
+def test_wrong_threads_name_their_line(record, tmp_path, spec):
+    """They are looked at when the CPUs are known."""
+    text = f'[record]\n\nthreads = {spec}'
+    err = record(text, status=255).err
+    assert err.startswith(f'millrace: {tmp_path}/config:3: record.threads: ') and err.count('\n') == 1, err
+    assert 'config' not in record(text, f'--threads={spec}', status=255).err
+    record(text, '--no-threads')
+
+
 def test_help_needs_no_configuration(record):
     assert record('[record\n', '--help').out.startswith('Usage:')
 

@@ -63,6 +63,7 @@ void command_print_words(FILE *to);
 struct configuration {
 	struct option_given given;            /* on the command line; given.first: index of the first argument left */
 	struct configuration_choice *choices; /* one for each option of the table */
+	char *path;                           /* heap; of that file; NULL: there is none */
 };
 
 void configuration_fini(struct configuration *config);
@@ -77,3 +78,9 @@ void configuration_fini(struct configuration *config);
  */
 enum option_result configuration_parse(const struct command *command, int argc, char **argv, void *values,
 				       struct configuration *ret);
+
+/*
+ * Where the value of an option comes from, for errors that are found later: "FILE:LINE: record.threads". Heap. NULL:
+ * not from the file, or out of memory.
+ */
+char *configuration_place(const struct configuration *config, const struct command *command, const char *name);

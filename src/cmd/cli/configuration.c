@@ -58,6 +58,7 @@ void configuration_fini(struct configuration *config)
 	for (size_t i = 0; config->choices && i < OPTIONS_MAX; i++)
 		free(config->choices[i].arg);
 	free(config->choices);
+	free(config->path);
 	*config = (struct configuration){0};
 }
 
@@ -348,6 +349,7 @@ static enum option_result read_file(struct reading *reading, void *values)
 		log_error("configuration file %s: %s", reading->path, strerror(-err));
 		return OPTION_BAD;
 	}
+	reading->config->path = strdup(reading->path); /* out of memory: later errors do not tell it */
 	enum option_result result = read_text(reading, buf_span(&text));
 	return result == OPTION_OK ? apply(reading, values) : result;
 }
@@ -373,4 +375,15 @@ enum option_result configuration_parse(const struct command *command, int argc, 
 		.quiet = quiet && ret->given.option[quiet - command->options],
 	};
 	return read_file(&reading, values);
+}
+
+char *configuration_place(const struct configuration *config, const struct command *command, const char *name)
+{
+	const struct option *option = option_find(command->options, name, false);
+	const struct configuration_choice *choice = &config->choices[option - command->options];
+	char *place;
+
+	if (!config->path || !choice->set || is_given(command->options, option, &config->given))
+		return NULL;
+	return asprintf(&place, "%s:%u: %s.%s", config->path, choice->line, command->name, name) < 0 ? NULL : place;
 }

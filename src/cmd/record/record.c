@@ -61,6 +61,7 @@ void drain_choose(const struct record_options *options, enum drain_facts facts, 
 	recording->threads = requested || many || on_each;
 	recording->directory = options->threads.given && !together;
 	recording->thread_spec = thread_spec_of(options);
+	recording->thread_spec_place = options->threads.place;
 	recording->cpus_per_thread = many ? CPUS_EACH : 0;
 	recording->writer = options->writer;
 	if (options->writer.ops == &writer_null && !recording->directory)
@@ -311,6 +312,8 @@ static int run(int argc, char **argv)
 	}
 	options.sampling.switches |= options.latency;
 	log_set_level(options.quiet ? LOG_ERRORS : options.verbose);
+	AUTO_FREE char *place = configuration_place(&config, &command_record, "threads");
+	options.threads.place = place;
 	int status = record(&options, argc, argv, config.given.first);
 	options_fini(&options);
 	return status;

@@ -19,6 +19,7 @@ struct threads_option {
 	bool given;
 	bool one; /* --no-threads */
 	const char *spec;
+	const char *place; /* of the configuration file that has it: configuration_place(); NULL: none */
 };
 
 /* --fail-on-loss */
@@ -76,8 +77,8 @@ extern const struct option record_option_table[];
 
 /*
  * Chooses how many threads drain the rings, into which output, and which writer stores it. Pure. Sets threads,
- * directory, thread_spec, cpus_per_thread and writer of a recording whose target and compression_level are known, and
- * its output where the writer is null.
+ * directory, thread_spec with its place, cpus_per_thread and writer of a recording whose target and compression_level
+ * are known, and its output where the writer is null.
  */
 enum drain_facts {
 	DRAIN_INTO_PIPE = 1,     /* the output is one */

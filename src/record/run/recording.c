@@ -862,6 +862,8 @@ static int lay_out_threads(struct recording *rec, struct diag *reterr)
 	if (!err)
 		err = thread_spec_resolve(rec->options->thread_spec, target->per_thread ? NULL : &target->cpus,
 					  &rec->topology, &rec->layout, reterr);
+	if (err == -EINVAL && rec->options->thread_spec_place)
+		diag_prefix(reterr, "%s", rec->options->thread_spec_place);
 	if (!err && target->per_thread)
 		thread_layout_trim(&rec->layout, rec->plan.nr_places);
 	return err;

@@ -96,7 +96,7 @@ struct recording_options {
 	bool threads;          /* --threads */
 	/* with threads: write a data directory with a file for each ring; false: one output */
 	bool directory;
-	const char *thread_spec; /* NULL: cpu */
+	const char *thread_spec, *thread_spec_place; /* NULL: cpu; for errors: the configuration file's line, or NULL */
 	/* each thread drains the rings of at most so many CPUs, instead of thread_spec; 0: as thread_spec says */
 	unsigned cpus_per_thread;
 	struct enable_times times;     /* -D */
