@@ -24,6 +24,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MILLRACE = pathlib.Path(os.environ.get('MILLRACE', ROOT / 'build' / 'millrace')).absolute()
 KALLSYMS_COPY = MILLRACE.parent / 'tests' / 'programs' / 'kallsyms_copy.so'
+HIDE_PLT = KALLSYMS_COPY.with_name('hide_plt.so')
+READERS = ('report', 'script', 'diff')
 TRACEFS = pathlib.Path('/sys/kernel/tracing')
 # Samples of all CPUs whose text is compared with perf's: of the kernel alone. Programs of others may be replaced or be
 # in another mount namespace, and perf then prints names of other files; what runs in user space is compared in
@@ -265,11 +267,22 @@ def run():
     return run_command
 
 
+hidden_plt = {}  # the environment of READERS, see hide_plt.c
+
+
+@pytest.fixture(autouse=True)
+def names_of_the_plt(request, monkeypatch):
+    """Of what is compared with perf millrace names no entries of the PLT either."""
+    if 'perf' in request.fixturenames and not sanitized():
+        monkeypatch.setitem(hidden_plt, 'LD_PRELOAD', str(HIDE_PLT))
+
+
 @pytest.fixture(scope='session')
 def millrace(program):
     """millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run."""
-    def run_millrace(*args, **keywords):
-        return run_command([program, *args], **keywords)
+    def run_millrace(command, *args, env=None, **keywords):
+        more = hidden_plt if command in READERS else {}
+        return run_command([program, command, *args], env={**more, **(env or {})}, **keywords)
     return run_millrace
 
 
@@ -349,10 +362,11 @@ def perf(kernel_symbols):
     environment = {'PERF_CONFIG': '/dev/null', 'PERF_PAGER': 'cat', 'DEBUGINFOD_URLS': '', **kernel_symbols}
     # The names of the kernel's functions take perf tens of MB each time: in large pages it needs a quarter of its CPU
     # time less. Not where it starts a program, which has the same environment.
-    large_pages = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432'}
+    of_readers = {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432',
+                  'LD_PRELOAD': ':'.join([str(HIDE_PLT), kernel_symbols.get('LD_PRELOAD', '')])}
 
     def run_perf(command, *args, env=None, **keywords):
-        more = large_pages if command in ('report', 'script', 'diff') else {}
+        more = of_readers if command in READERS else {}
         return run_command([path, command, *args], env={**environment, **more, **(env or {})}, **keywords)
     return run_perf
 
