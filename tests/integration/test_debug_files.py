@@ -348,29 +348,71 @@ def test_huge_section(millrace, program, stripped, tmp_path):
     assert peak_memory([program, *report]) < 1 << 20
 
 
+def names_at(millrace, app, offsets, data):
+    """What is printed for samples at these offsets in a file."""
+    start, path = 0x10000000, str(app).encode() + b'\0'
+    path = path.ljust((len(path) + 7) & ~7, b'\0')
+    mapped = struct.pack('<IHH2I3Q', 1, 2, 40 + len(path), 7, 7, start, 1 << 20, 0) + path
+    samples = b''.join(perf_file.sample(2, start + offset, 7 << 32 | 7) for offset in offsets)
+    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
+    data.write_bytes(perf_file.build([attr], {}, records=mapped + samples + perf_file.FINISHED_ROUND))
+    return millrace('script', '-i', data, '-F', 'ip,sym').out.split()[1::2]
+
+
+def text_of(*args):
+    return subprocess.run([str(arg) for arg in args], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def make_or_skip(*args):
+    made = subprocess.run([str(arg) for arg in args], check=False, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f'{args}: {made.stderr}')
+
+
 @pytest.mark.parametrize('bits', ['-m32', '-m64'])
 @pytest.mark.parametrize('linker', ['bfd', 'lld'])
 def test_entries_of_the_plt(millrace, tmp_path, bits, linker):
     """What the section says of their size is 4 for GNU ld on i386, and 0 for lld."""
-    app, data, start = tmp_path / 'app', tmp_path / 'data', 0x10000000
+    app = tmp_path / 'app'
     (tmp_path / 'app.c').write_text('#include <string.h>\n#include <stdlib.h>\n'
                                     'int main(int argc, char **argv) { return strlen(argv[0]) + abs(argc) + rand(); }')
-    made = subprocess.run(['gcc', bits, f'-fuse-ld={linker}', '-s', '-rdynamic', '-fno-builtin', '-Wl,-z,lazy', '-o',
-                           app, tmp_path / 'app.c'], check=False, capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f'gcc {bits} -fuse-ld={linker}: {made.stderr}')
+    make_or_skip('gcc', bits, f'-fuse-ld={linker}', '-s', '-rdynamic', '-fno-builtin', '-Wl,-z,lazy', '-o', app,
+                 tmp_path / 'app.c')
     code = subprocess.run(['objdump', '-dF', '-j', '.plt', app], check=True, stdout=subprocess.PIPE, text=True).stdout
     entries = {int(offset, 16): name for name, offset in re.findall(r'<(\w+@plt)> \(File Offset: 0x(\w+)\):', code)}
     assert {'strlen@plt', 'abs@plt', 'rand@plt'} <= set(entries.values()), code
-    path = str(app).encode() + b'\0'
-    path = path.ljust((len(path) + 7) & ~7, b'\0')
-    mapped = struct.pack('<IHH2I3Q', 1, 2, 40 + len(path), 7, 7, start, 1 << 20, 0) + path
-    samples = b''.join(perf_file.sample(2, start + offset + inside, 7 << 32 | 7)
-                       for offset in entries for inside in (0, 15))
-    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
-    data.write_bytes(perf_file.build([attr], {}, records=mapped + samples + perf_file.FINISHED_ROUND))
-    found = millrace('script', '-i', data, '-F', 'ip,sym').out.split()
-    assert found[1::2] == [name for name in entries.values() for _ in range(2)], (found, code)
+    found = names_at(millrace, app, [offset + inside for offset in entries for inside in (0, 15)], tmp_path / 'data')
+    assert found == [name for name in entries.values() for _ in range(2)], (found, code)
+
+
+SECTIONS = '''
+        .text
+        .type sized, @function
+sized:  nop
+        nop
+        .size sized, . - sized
+        .type unsized, @function
+unsized: nop
+        nop
+        .globl end_of_text
+end_of_text:
+        .section other, "ax", @progbits
+        nop
+        nop
+'''
+
+
+@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='an instruction is a byte')
+def test_symbols_without_a_size_end_in_their_section(millrace, tmp_path):
+    """What follows has no names: it is not more of them. So _init is before the PLT."""
+    app = tmp_path / 'app'
+    (tmp_path / 'app.s').write_text(SECTIONS)
+    make_or_skip('gcc', '-nostdlib', '-shared', '-Wl,--section-start=other=0x2000', '-Wl,-Ttext=0x1ffc', '-o', app,
+                 tmp_path / 'app.s')
+    text = int(re.search(r'\] \.text +PROGBITS +\w+ (\w+) 000004 ', text_of('readelf', '-SW', app)).group(1), 16)
+    found = names_at(millrace, app, range(text, text + 6), tmp_path / 'data')
+    assert found == ['sized'] * 2 + ['unsized'] * 2 + ['[unknown]'] * 2
+
 
 
 def test_hints(millrace, program, stripped, data, tmp_path):

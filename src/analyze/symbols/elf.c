@@ -265,7 +265,8 @@ bool elf_source_has_crc(const struct elf_source *source, uint32_t crc)
 }
 
 /*
- * Which symbols count and where they are: as in perf 6.1, so that both print the same names and offsets.
+ * Which symbols count and where they are: as in perf 6.1, so that both print the same names and offsets. Where perf is
+ * wrong it is said below.
  */
 
 /* A symbol table that is being gone through. */
@@ -405,6 +406,58 @@ static void symbol_place(const struct elf_source *from, const struct elf_source 
 	place->takes_labels = place->found && label_counts(name);
 }
 
+static int compare_sections(const void *left, const void *right)
+{
+	const struct symbol_section *a = left, *b = right;
+
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+enum { PLT_ENTRY_BYTES = 16, MOST_SECTIONS = 1 << 18 };
+
+/* Of functions that are chosen at run time: lld gives its symbols of these no size, not even where entries follow. */
+static bool has_symbols_of_entries(const struct elf_source *runtime, const GElf_Shdr *section)
+{
+	return strcmp(section_name(runtime, section), ".iplt") == 0;
+}
+
+/* Those with bytes that are mapped, on the heap, as offsets into the file. NULL: out of memory. */
+static struct symbol_section *mapped_sections(const struct elf_source *runtime, size_t *ret_nr)
+{
+	struct symbol_section *sections = NULL;
+	size_t nr = 0, room = 0;
+
+	*ret_nr = 0;
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(runtime->elf, section))) {
+		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_ALLOC) || header.sh_type == SHT_NOBITS ||
+		    !header.sh_size)
+			continue;
+		uint64_t start = file_offset(runtime, &header, header.sh_addr), end = start + header.sh_size;
+		uint64_t step = has_symbols_of_entries(runtime, &header) ? PLT_ENTRY_BYTES : header.sh_size;
+		for (; start < end; start += step) {
+			if (array_room_up_to(sections, nr, room, MOST_SECTIONS)) {
+				free(sections);
+				return NULL;
+			}
+			sections[nr++] = (struct symbol_section){start, end - start < step ? end : start + step};
+		}
+	}
+	if (nr)
+		qsort(sections, nr, sizeof(*sections), compare_sections);
+	*ret_nr = nr;
+	return sections;
+}
+
+/* It is where another section may begin, whose code it does not name. perf gives it that. */
+static bool is_end_of_code(const GElf_Shdr *section, const GElf_Sym *symbol)
+{
+	return (section->sh_flags & SHF_EXECINSTR) && !symbol->st_size &&
+	       symbol->st_value - section->sh_addr >= section->sh_size;
+}
+
 static int load_table(struct symbols *symbols, const struct elf_source *from, Elf_Scn *section,
 		      const struct elf_source *runtime)
 {
@@ -426,12 +479,15 @@ static int load_table(struct symbols *symbols, const struct elf_source *from, El
 		    arm_mark(from, symbols->names + names_at + symbol.st_name))
 			continue;
 		symbol_place(from, runtime, &symbol, &place);
-		if (!place.found || (class == CLASS_LABEL && !place.takes_labels))
+		if (!place.found || (class == CLASS_LABEL && !place.takes_labels) ||
+		    is_end_of_code(&place.header, &symbol))
 			continue;
 		if (symbols_add_named(symbols, file_offset(runtime, &place.header, symbol.st_value), symbol.st_size,
 				      symbol_binding(&symbol), names_at + symbol.st_name))
 			return -ENOMEM;
 	}
+	AUTO_FREE struct symbol_section *sections = mapped_sections(runtime, &symbols->nr_sections);
+	symbols->sections = sections;
 	symbols_fixup(symbols, 0);
 	return 0;
 }

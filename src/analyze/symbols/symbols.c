@@ -242,23 +242,39 @@ static uint64_t page_round_up(uint64_t address)
 	return (address + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
+/* Where the section with that address ends; `*at` is a section before it, or 0. UINT64_MAX: it is in none. */
+static uint64_t section_end(const struct symbols *symbols, uint64_t address, size_t *at)
+{
+	while (*at < symbols->nr_sections && symbols->sections[*at].end <= address)
+		++*at;
+	return *at < symbols->nr_sections && symbols->sections[*at].start <= address ? symbols->sections[*at].end
+										     : UINT64_MAX;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /*
- * A symbol without a size reaches up to the next one; of several at one address so only the last gets an end.
+ * A symbol without a size reaches up to the next one in its section, or to the end of that; of several at one address
+ * so only the last gets an end.
  */
 static void fix_ends(struct symbols *symbols)
 {
 	struct symbol_entry *last = NULL;
+	size_t section = 0;
 
 	for (size_t i = 0; i < symbols->nr; i++) {
 		struct symbol_entry *entry = &symbols->entries[i];
 		if (entry->dropped)
 			continue;
 		if (last && last->end == last->start)
-			last->end = entry->start;
+			last->end = least(entry->start, section_end(symbols, last->start, &section));
 		last = entry;
 	}
 	if (last && last->end == last->start)
-		last->end = page_round_up(last->start) + PAGE;
+		last->end = least(page_round_up(last->start) + PAGE, section_end(symbols, last->start, &section));
 }
 
 static size_t leading_underscores(const char *name)
@@ -326,6 +342,8 @@ void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags)
 		fix_ends(symbols);
 		drop_aliases(symbols);
 	}
+	symbols->sections = NULL;
+	symbols->nr_sections = 0;
 	spans_free(symbols);
 }
 

@@ -3,7 +3,8 @@
  * symbols: the symbols of one object, searched by address. One owner (a dso), one thread, except for symbols_peek().
  *
  * Filled in batches (one per symbol table): symbols_add() each, symbols_fixup() at the end of a batch, which
- * gives symbols without a size an end and leaves one symbol per address, as perf 6.1 does it.
+ * gives symbols without a size an end and leaves one symbol per address, as perf 6.1 does it; but none reaches into
+ * another section, if those are known.
  */
 #pragma once
 
@@ -71,6 +72,14 @@ struct symbols {
 	size_t nr_index;
 	uint64_t index_from;
 	unsigned index_shift;
+	/* Borrowed until symbols_fixup(); NULL: not known. In order of `start`. */
+	const struct symbol_section *sections;
+	size_t nr_sections;
+};
+
+/* The addresses of a section: a symbol without a size that starts in it ends in it. */
+struct symbol_section {
+	uint64_t start, end;
 };
 
 enum symbols_fixup_flags {
