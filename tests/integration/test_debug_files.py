@@ -414,6 +414,50 @@ def test_symbols_without_a_size_end_in_their_section(millrace, tmp_path):
     assert found == ['sized'] * 2 + ['unsized'] * 2 + ['[unknown]'] * 2
 
 
+CHOSEN = r'''
+#include <stdlib.h>
+#include <string.h>
+static int one(int x) { return x; }
+static int (*choose(void))(int) { return one; }
+int chosen(int) __attribute__((ifunc("choose")));
+int main(int argc, char **argv) { return strlen(argv[0]) + chosen(argc) + abs(argc) + rand(); }
+'''
+
+
+def names_of_slots(app):
+    """Names of the functions whose addresses are in the words from which the PLT jumps."""
+    symbols = {}
+    for address, name in re.findall(r' (\w{16}) +\d+ I?FUNC .* (\w+)(?:@\S*)?\n', text_of('readelf', '-sW', app)):
+        symbols.setdefault(int(address, 16), set()).add(name)
+    relocations = text_of('readelf', '-rW', app).split("'.rela.plt'", 1)[1]
+    slots = {int(slot, 16): {name} for slot, name in re.findall(r'(\w{16}) .*_JUMP_SLOT +\w+ (\w+)', relocations)}
+    slots.update((int(slot, 16), symbols[int(address, 16)])
+                 for slot, address in re.findall(r'(\w{16}) .*_IRELATIVE +(\w+)', relocations))
+    return slots
+
+
+@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='the PLT of x86-64')
+@pytest.mark.parametrize('options', [[], ['-Wl,-z,now'], ['-Wl,-z,ibtplt'], ['-fuse-ld=gold'],
+                                     ['-fuse-ld=lld', '-Wl,-z,retpolineplt'], ['-fuse-ld=lld', '-Wl,-z,force-ibt'],
+                                     ['-static']], ids=' '.join)
+def test_entries_of_the_plt_are_named_by_their_code(millrace, tmp_path, options):
+    """They are not in the order of the relocations, of another size, or in two sections."""
+    app = tmp_path / 'app'
+    (tmp_path / 'app.c').write_text(CHOSEN)
+    make_or_skip('gcc', '-fcf-protection', '-fno-builtin', *options, '-o', app, tmp_path / 'app.c')
+    slots, nr = names_of_slots(app), 0
+    sections = text_of('readelf', '-SW', app)
+    for section, address, offset in re.findall(r'\] (\.plt(?:\.sec)?) +PROGBITS +(\w+) (\w+)', sections):
+        code = text_of('objdump', '-dw', '-j', section, app)
+        jumps = [(int(at, 16), slots.get(int(slot, 16))) for at, slot in
+                 re.findall(r'(\w+):.*\b(?:jmp|mov) .*# (\w+)', code)]
+        jumps = [(at + int(offset, 16) - int(address, 16), names) for at, names in jumps if names]
+        found = names_at(millrace, app, [at for at, _ in jumps], tmp_path / 'data') if jumps else []
+        for (at, names), name in zip(jumps, found):
+            assert name in {f'{name}@plt' for name in names}, (hex(at), found, code)
+        nr += len(found)
+    assert nr == len(slots) >= 4, slots
+
 
 def test_hints(millrace, program, stripped, data, tmp_path):
     shown = json.loads(millrace('report', '-i', data, '-s', 'dso,sym', '--json').out)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "analyze/symbols/plt.h"
 #include "analyze/symbols/symbols.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -413,7 +414,7 @@ static int compare_sections(const void *left, const void *right)
 	return (a->start > b->start) - (a->start < b->start);
 }
 
-enum { PLT_ENTRY_BYTES = 16, MOST_SECTIONS = 1 << 18 };
+enum { PLT_ENTRY_BYTES = 16, MOST_SECTIONS = 1 << 18, MOST_RELOCATIONS = 1 << 20 };
 
 /* Of functions that are chosen at run time: lld gives its symbols of these no size, not even where entries follow. */
 static bool has_symbols_of_entries(const struct elf_source *runtime, const GElf_Shdr *section)
@@ -496,38 +497,121 @@ struct plt_layout {
 	uint64_t header_bytes, entry_bytes;
 };
 
-/* By the psABI documents. On x86 the file may tell another size, but GNU ld says 4 on i386, and lld 0. */
+/* By the psABI documents; that of x86 is not asked for. */
 static struct plt_layout plt_layout(const struct elf_source *runtime, const GElf_Shdr *plt)
 {
 	switch (runtime->header.e_machine) {
-	case EM_386:
-	case EM_X86_64: {
-		uint64_t bytes = plt->sh_entsize == 8 ? 8 : 16;
-		return (struct plt_layout){bytes, bytes};
-	}
 	case EM_ARM: return (struct plt_layout){20, 12};
 	case EM_AARCH64: return (struct plt_layout){32, 16};
 	default: return (struct plt_layout){plt->sh_entsize, plt->sh_entsize};
 	}
 }
 
-/* The dynamic symbol that relocation `i` of a PLT binds. false: there is none such. */
-static bool plt_target(Elf_Data *relocations, unsigned type, size_t i, const struct table *dynamic, GElf_Sym *ret)
+/* What the relocations of a PLT are about. */
+struct plt_relocation {
+	uint64_t slot;   /* address of the word that it changes */
+	uint64_t symbol; /* number of a dynamic symbol; 0: none */
+	uint64_t addend; /* of one without a symbol: the address of a function that returns the address; 0: not known */
+};
+
+struct plt {
+	struct table dynamic;                         /* data NULL: there are no dynamic symbols */
+	struct plt_relocation *relocations, *by_slot; /* heap; in the order of the file, and by slot */
+	size_t nr;
+};
+
+static void plt_fini(struct plt *plt)
 {
-	GElf_Rela with_addend;
+	free(plt->relocations);
+	free(plt->by_slot);
+}
+
+static bool is_indirect(const struct elf_source *runtime, uint64_t info)
+{
+	return runtime->header.e_machine == EM_X86_64 && GELF_R_TYPE(info) == R_X86_64_IRELATIVE;
+}
+
+static bool read_relocation(const struct elf_source *runtime, Elf_Data *data, unsigned type, int i,
+			    struct plt_relocation *ret)
+{
+	GElf_Rela with_addend = {0};
 	GElf_Rel without;
-	uint64_t info;
 
 	if (type == SHT_RELA) {
-		if (!gelf_getrela(relocations, (int)i, &with_addend))
+		if (!gelf_getrela(data, i, &with_addend))
 			return false;
-		info = with_addend.r_info;
 	} else {
-		if (!gelf_getrel(relocations, (int)i, &without))
+		if (!gelf_getrel(data, i, &without))
 			return false;
-		info = without.r_info;
+		with_addend = (GElf_Rela){.r_offset = without.r_offset, .r_info = without.r_info};
 	}
-	return gelf_getsym(dynamic->data, (int)GELF_R_SYM(info), ret) != NULL;
+	*ret = (struct plt_relocation){.slot = with_addend.r_offset, .symbol = GELF_R_SYM(with_addend.r_info)};
+	if (is_indirect(runtime, with_addend.r_info))
+		ret->addend = (uint64_t)with_addend.r_addend;
+	return true;
+}
+
+static int compare_slots(const void *left, const void *right)
+{
+	const struct plt_relocation *a = left, *b = right;
+
+	return (a->slot > b->slot) - (a->slot < b->slot);
+}
+
+/* 0; -ENOENT: it has no PLT, or a broken one; -ENOMEM. */
+static int plt_read(const struct elf_source *runtime, struct plt *ret)
+{
+	GElf_Shdr header;
+	Elf_Scn *section = source_section(runtime, ".rela.plt", &header);
+
+	if (!section)
+		section = source_section(runtime, ".rel.plt", &header);
+	Elf_Data *data = section ? elf_file_data(section) : NULL;
+	if (!data)
+		return -ENOENT;
+	if (runtime->dynsym && header.sh_link == elf_ndxscn(runtime->dynsym) &&
+	    !table_open(runtime, runtime->dynsym, &ret->dynamic))
+		ret->dynamic = (struct table){0};
+	size_t bytes = gelf_fsize(runtime->elf, header.sh_type == SHT_RELA ? ELF_T_RELA : ELF_T_REL, 1, EV_CURRENT);
+	size_t most = bytes ? data->d_size / bytes : 0;
+	if (most > MOST_RELOCATIONS)
+		most = MOST_RELOCATIONS;
+	ret->relocations = calloc(most + 1, sizeof(*ret->relocations));
+	ret->by_slot = calloc(most + 1, sizeof(*ret->by_slot));
+	if (!ret->relocations || !ret->by_slot)
+		return -ENOMEM;
+	while (ret->nr < most &&
+	       read_relocation(runtime, data, header.sh_type, (int)ret->nr, &ret->relocations[ret->nr]))
+		ret->nr++;
+	memcpy(ret->by_slot, ret->relocations, ret->nr * sizeof(*ret->by_slot));
+	qsort(ret->by_slot, ret->nr, sizeof(*ret->by_slot), compare_slots);
+	return 0;
+}
+
+/* The name of a symbol that starts there; NULL: none. They are sorted, and none was added since. */
+static const char *name_at(const struct symbols *symbols, size_t nr, uint64_t start)
+{
+	size_t at = partition_point(nr, i, symbols->entries[i].start < start);
+
+	for (; at < nr && symbols->entries[at].start == start; at++)
+		if (!symbols->entries[at].dropped)
+			return symbols_name(symbols, &symbols->entries[at]);
+	return NULL;
+}
+
+/* What a relocation binds; NULL: not known. nr: symbols before those of the PLT. */
+static const char *plt_target(const struct symbols *symbols, size_t nr, const struct elf_source *runtime,
+			      const struct plt *plt, const struct plt_relocation *relocation)
+{
+	const GElf_Shdr no_section = {0};
+	GElf_Sym symbol;
+
+	if (relocation->addend)
+		return name_at(symbols, nr, file_offset(runtime, &no_section, relocation->addend));
+	if (!relocation->symbol || !plt->dynamic.data ||
+	    !gelf_getsym(plt->dynamic.data, (int)relocation->symbol, &symbol))
+		return NULL;
+	return table_name(&plt->dynamic, &symbol);
 }
 
 static int add_plt_entry(struct symbols *symbols, const char *target, uint64_t start, uint64_t size)
@@ -549,34 +633,109 @@ static int add_plt_entry(struct symbols *symbols, const char *target, uint64_t s
 }
 
 /* Entry n of .plt jumps to the symbol of relocation n; the name is the symbol's with "@plt" behind. */
-static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
+static int load_plt_in_order(struct symbols *symbols, const struct elf_source *runtime, const struct plt *plt)
 {
-	GElf_Shdr relocation_header, plt_header;
-	struct table dynamic;
-	Elf_Scn *section = source_section(runtime, ".rela.plt", &relocation_header);
+	const size_t nr = symbols->nr;
+	GElf_Shdr header;
 
-	if (!section)
-		section = source_section(runtime, ".rel.plt", &relocation_header);
-	if (!section || !relocation_header.sh_entsize || !table_open(runtime, runtime->dynsym, &dynamic) ||
-	    relocation_header.sh_link != elf_ndxscn(runtime->dynsym) || !source_section(runtime, ".plt", &plt_header))
+	if (!plt->dynamic.data || !source_section(runtime, ".plt", &header))
 		return 0;
-	Elf_Data *relocations = elf_file_data(section);
-	if (!relocations)
-		return 0;
-
-	struct plt_layout layout = plt_layout(runtime, &plt_header);
-	uint64_t at = plt_header.sh_offset + layout.header_bytes;
-	size_t nr = relocation_header.sh_size / relocation_header.sh_entsize;
-	for (size_t i = 0; i < nr; i++, at += layout.entry_bytes) {
-		GElf_Sym symbol;
-		if (!plt_target(relocations, relocation_header.sh_type, i, &dynamic, &symbol))
-			break;
-		const char *name = table_name(&dynamic, &symbol);
+	struct plt_layout layout = plt_layout(runtime, &header);
+	uint64_t at = header.sh_offset + layout.header_bytes;
+	for (size_t i = 0; i < plt->nr; i++, at += layout.entry_bytes) {
+		const char *name = plt_target(symbols, nr, runtime, plt, &plt->relocations[i]);
 		if (add_plt_entry(symbols, name ? name : "", at, layout.entry_bytes))
 			return -ENOMEM;
 	}
-	symbols_fixup(symbols, SYMBOLS_KEEP_ALIASES);
 	return 0;
+}
+
+/* What the code of an entry says; NULL: it is none, or of a word that no relocation changes. */
+static const struct plt_relocation *plt_relocation_of(const struct plt *plt, const struct plt_jump *jump)
+{
+	const struct plt_relocation wanted = {.slot = jump->slot};
+
+	if (jump->slot)
+		return bsearch(&wanted, plt->by_slot, plt->nr, sizeof(wanted), compare_slots);
+	return jump->relocation < plt->nr ? &plt->relocations[jump->relocation] : NULL;
+}
+
+/* The address of the global offset table. 0: not known. Source: elf(5) "Elf32_Dyn", DT_PLTGOT. */
+static uint64_t got_of(const struct elf_source *runtime)
+{
+	GElf_Shdr header;
+	GElf_Dyn entry;
+	Elf_Scn *section = source_section(runtime, ".dynamic", &header);
+	Elf_Data *data = section && header.sh_type == SHT_DYNAMIC ? elf_file_data(section) : NULL;
+
+	for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
+		if (entry.d_tag == DT_PLTGOT)
+			return entry.d_un.d_ptr;
+	return 0;
+}
+
+/*
+ * The entries of a section, by their code: of x86 they are not in the order of the relocations, as perf 6.1 has it,
+ * where some functions are chosen at run time (IFUNC), there are two entries for a function with -z ibtplt, and their
+ * sizes differ.
+ */
+static int load_plt_section(struct symbols *symbols, size_t nr, const struct elf_source *runtime, const struct plt *plt,
+			    Elf_Scn *section, const GElf_Shdr *header)
+{
+	Elf_Data *data = elf_file_raw_data(section);
+	struct plt_place place = {.address = header->sh_addr, .is_64 = runtime->header.e_machine == EM_X86_64};
+	const char *target = NULL;
+	uint64_t start = 0, end = 0;
+	size_t nr_entries = 0;
+
+	if (!data || !data->d_buf)
+		return 0;
+	place.got = place.is_64 ? 0 : got_of(runtime);
+	for (size_t at = 0; at < data->d_size && nr_entries < plt->nr; at += PLT_STEP_BYTES) {
+		struct plt_jump jump;
+		place.code = (const uint8_t *)data->d_buf + at;
+		place.len = data->d_size - at;
+		place.address = header->sh_addr + at;
+		if (!plt_decode(&place, &jump))
+			continue;
+		if (target && add_plt_entry(symbols, target, header->sh_offset + start, (at < end ? at : end) - start))
+			return -ENOMEM;
+		const struct plt_relocation *relocation = plt_relocation_of(plt, &jump);
+		target = relocation ? plt_target(symbols, nr, runtime, plt, relocation) : NULL;
+		nr_entries += target != NULL;
+		start = at;
+		end = at + jump.bytes < data->d_size ? at + jump.bytes : data->d_size;
+	}
+	return target ? add_plt_entry(symbols, target, header->sh_offset + start, end - start) : 0;
+}
+
+static int load_plt_sections(struct symbols *symbols, const struct elf_source *runtime, const struct plt *plt)
+{
+	static const char *const names[] = {".plt", ".plt.sec"};
+	const size_t nr = symbols->nr;
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !err; i++) {
+		GElf_Shdr header;
+		Elf_Scn *section = source_section(runtime, names[i], &header);
+		if (section && header.sh_type == SHT_PROGBITS)
+			err = load_plt_section(symbols, nr, runtime, plt, section, &header);
+	}
+	return err;
+}
+
+static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
+{
+	__attribute__((cleanup(plt_fini))) struct plt plt = {0};
+	unsigned machine = runtime->header.e_machine;
+	int err = plt_read(runtime, &plt);
+
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	err = machine == EM_X86_64 || machine == EM_386 ? load_plt_sections(symbols, runtime, &plt)
+							: load_plt_in_order(symbols, runtime, &plt);
+	symbols_fixup(symbols, SYMBOLS_KEEP_ALIASES);
+	return err;
 }
 
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime)
