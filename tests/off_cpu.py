@@ -129,6 +129,11 @@ def made_fork(tid, time, cpu):
     return struct.pack('<IHH', 7, 0, 8 + len(body)) + body
 
 
+def made_sum(tid, time, cpu, waited, times):
+    """Blocked, many times."""
+    return perf_file.sample(2, 6, 0x1000, tid << 32 | tid, time, cpu, waited, 20 | (SUM | 1) << 32, 0, times, 0)
+
+
 def made_exit(tid, time, cpu):
     return b'\4' + made_fork(tid, time, cpu)[1:]
 

@@ -20,8 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import perf_file  # noqa: E402
 from conftest import wait_until  # noqa: E402
 from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, SOFTWARE, STARTING,  # noqa: E402
-                     SUM, UNKNOWN, Switches, between, by_tid, made_fork, made_recording, made_sample, made_wait,
-                     waits_of)
+                     SUM, UNKNOWN, Switches, between, by_tid, made_fork, made_recording, made_sample, made_sum,
+                     made_wait, waits_of)
 from perfdata import SAMPLE, PerfData  # noqa: E402
 
 USAGE = 129
@@ -617,6 +617,19 @@ def test_wall_time_of_a_number_used_again(millrace, tmp_path):
     assert sum(row['on_cpu'] for row in rows) == (1 + 100) * ms
     assert [sum(row[key] for row in rows) for key in ('off_cpu_blocked', 'off_cpu_runnable')] == [900 * ms, 1000 * ms]
     assert '--wall: 100.000 ms on the CPU are in no row' in done.err
+
+
+def test_wall_time_with_sums_of_short_waits(millrace, tmp_path):
+    """They come when the times were taken for such on the CPU already, by samples or in front of a longer wait."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    made_recording(path, made_sample(7, 1000 * ms, 0, ms), made_sample(7, 1100 * ms, 0, ms),
+                   made_sum(7, 1110 * ms, 0, 60 * ms, 90), made_wait(7, 1190 * ms, 0, 40 * ms),
+                   made_sample(7, 1200 * ms, 0, ms), made_sample(7, 1300 * ms, 0, ms),
+                   made_wait(7, 1400 * ms, 0, 20 * ms), made_sum(7, 1410 * ms, 0, 70 * ms, 90),
+                   made_sample(7, 1500 * ms, 0, ms))
+    events = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)['events']
+    (row,) = [row for event in events for row in event['entries']]
+    assert (row['off_cpu_blocked'], row['period']) == (190 * ms, 501 * ms)
 
 
 def test_a_wait_is_one_sample(millrace, tmp_path):

@@ -210,6 +210,23 @@ static void test_sums(void **state)
 	waits_free(waits);
 }
 
+/* Readers take short times for such on the CPU until their sum comes: it comes before they are many milliseconds. */
+static void test_sums_that_are_large(void **state)
+{
+	enum { MS = 1000000 };
+	struct waits *waits = start(10 * MS, 0);
+
+	(void)state;
+	for (uint64_t time_ns = MS; time_ns < 40 * MS; time_ns += 10 * MS) {
+		leave(waits, time_ns, 0, "a");
+		run(waits, time_ns + 3 * MS);
+	}
+	expect(0, 14 * MS, 6 * MS, 6 * MS, OFF_CPU_SUM);
+	expect(1, 34 * MS, 6 * MS, 6 * MS, OFF_CPU_SUM);
+	assert_int_equal(nr_seen, 2);
+	waits_free(waits);
+}
+
 /* Adds two times of 100 ns to a sum. */
 static void wait_shortly(struct waits *waits, uint64_t time_ns)
 {
@@ -407,6 +424,7 @@ int main(void)
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_losses_to_come),
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sums_that_are_large),
 		cmocka_unit_test(test_sums_of_tasks_that_end),
 		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),

@@ -14,6 +14,7 @@
 struct thread {
 	uint64_t on_ns; /* it is on the CPU, and what came before is accounted for */
 	uint64_t unsampled_ns;
+	uint64_t excess_ns; /* of the time on the CPU so far: short waits were in it, whose sum came later */
 };
 
 struct wall {
@@ -106,6 +107,15 @@ void wall_observe(struct wall *wall, const struct session_record *record)
 	free(former);
 }
 
+/* What is left of a time on the CPU without the excess before. */
+static uint64_t without_excess(struct thread *thread, uint64_t on_ns)
+{
+	uint64_t excess_ns = on_ns < thread->excess_ns ? on_ns : thread->excess_ns;
+
+	thread->excess_ns -= excess_ns;
+	return on_ns - excess_ns;
+}
+
 int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns)
 {
 	/* How long a thread had run before its first record is not known: no longer than its period tells. */
@@ -118,7 +128,7 @@ int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *r
 		return -ENOMEM;
 	*ret_ns = thread->unsampled_ns;
 	if (sample->time > thread->on_ns) { /* else it was taken while the time off the CPU began */
-		*ret_ns += sample->time - thread->on_ns;
+		*ret_ns += without_excess(thread, sample->time - thread->on_ns);
 		thread->on_ns = sample->time;
 	}
 	thread->unsampled_ns = 0;
@@ -135,11 +145,12 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const stru
 	if (!thread)
 		return -ENOMEM;
 	if (wait->flags & OFF_CPU_SUM) { /* of many times, between which it ran */
-		thread->on_ns += wait->ns;
+		thread->excess_ns += wait->ns;
+		thread->unsampled_ns = without_excess(thread, thread->unsampled_ns);
 		return 0;
 	}
 	if (left_ns > thread->on_ns)
-		thread->unsampled_ns += left_ns - thread->on_ns;
+		thread->unsampled_ns += without_excess(thread, left_ns - thread->on_ns);
 	if (sample->time > thread->on_ns)
 		thread->on_ns = sample->time;
 	return 0;

@@ -15,7 +15,8 @@ enum {
 	WAKE_UP_RACE_NS = 50000, /* it was woken while it was on its way out: the record of that comes first */
 };
 
-static const uint64_t sum_interval_ns = 1000000000; /* sums wait no longer, while their task goes on */
+/* Sums wait no longer, and are no larger: until one comes, readers take its times for such on the CPU. */
+static const uint64_t sum_interval_ns = 1000000000, most_sum_ns = 5000000;
 
 enum where {
 	NOWHERE, /* not known */
@@ -235,7 +236,8 @@ static int end_wait(struct waits *waits, struct task *task, const struct waits_p
 	task->sum.nr_times++;
 	task->sum.ns += wait.ns;
 	task->sum.runnable_ns += wait.runnable_ns;
-	return place->time_ns - task->sum_from_ns < sum_interval_ns ? 0 : put_sum(waits, task, place->time_ns);
+	bool is_due = task->sum.ns >= most_sum_ns || place->time_ns - task->sum_from_ns >= sum_interval_ns;
+	return is_due ? put_sum(waits, task, place->time_ns) : 0;
 }
 
 /* It has not run since the start. */
