@@ -148,7 +148,7 @@ def made_sample(tid, time, cpu, period):
     return perf_file.sample(2, 5, 0x1000, tid << 32 | tid, time, cpu, period)
 
 
-def made_wait(tid, time, cpu, waited, ready=0):
+def made_wait(tid, time, cpu, waited, ready=0, flags=0):
     """Blocked, and able to run for the last part of it."""
-    sleeping = struct.pack('<2IQ', 12, 1, ready)
+    sleeping = struct.pack('<2IQ', 12, flags | 1, ready)
     return perf_file.sample(2, 6, 0x1000, tid << 32 | tid, time, cpu, waited, *struct.unpack('<2Q', sleeping))

@@ -632,6 +632,25 @@ def test_wall_time_with_sums_of_short_waits(millrace, tmp_path):
     assert (row['off_cpu_blocked'], row['period']) == (190 * ms, 501 * ms)
 
 
+def test_wall_time_with_events_off(millrace, tmp_path):
+    """What threads did while the events were disabled (--control) is not known, and not on the CPU."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    made_recording(path, made_sample(7, 1000 * ms, 0, ms), made_sample(7, 1100 * ms, 0, ms),
+                   made_wait(8, 1100 * ms, 1, 100 * ms, 0, GOES_ON),
+                   made_sample(7, 1401 * ms, 0, ms), made_wait(8, 1450 * ms, 1, 50 * ms, 0, BEGAN_EARLIER),
+                   made_sample(8, 1460 * ms, 1, ms), made_sample(7, 1500 * ms, 0, ms),
+                   made_wait(8, 1500 * ms, 1, 40 * ms, 0, GOES_ON),
+                   made_sample(7, 1601 * ms, 0, ms), made_sample(7, 1700 * ms, 0, ms),
+                   made_wait(9, 1700 * ms, 1, 100 * ms, 0, BEGAN_EARLIER | GOES_ON),
+                   made_sample(7, 1801 * ms, 0, ms), made_wait(8, 1850 * ms, 1, 50 * ms, 0, BEGAN_EARLIER),
+                   made_sample(8, 1860 * ms, 1, ms), made_sample(7, 1900 * ms, 0, ms))
+    done = millrace('report', '-i', path, '--json', '--wall', '-s', 'tid')
+    rows = [row for event in json.loads(done.out)['events'] for row in event['entries']]
+    assert {row['tid']: (row['on_cpu'], row['off_cpu_blocked']) for row in rows} == \
+        {7: (401 * ms, 0), 8: (20 * ms, 240 * ms), 9: (0, 100 * ms)}
+    assert 'no row' not in done.err
+
+
 def test_a_wait_is_one_sample(millrace, tmp_path):
     """Only in the rows of states it is one before it could run, and one from then on."""
     path = tmp_path / 'perf.data'
