@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct recovery {
 	struct collect_region *parts; /* heap; of a directory; their fds are ours */
 	size_t nr_parts;
 	bool directory, compressed, framed;
+	bool in_use; /* another process has it open for writing */
 	struct recover_result result;
 };
 
@@ -81,6 +83,35 @@ static int open_file(const struct recovery *rec, int dir_fd, const char *name, s
 					: "is no file");
 	}
 	return fd;
+}
+
+/*
+ * Whether anyone can write to the file: a read lease is given only where none can (fcntl(2), "Leases"). Where a file
+ * system has no leases, or the file is another user's, that is not known: false. To be called before it is opened here.
+ */
+static bool is_open_for_writing(const char *path)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct sigaction before, ignore = {.sa_handler = SIG_IGN};
+
+	if (fd < 0 || sigaction(SIGIO, &ignore, &before)) /* which is for who has a lease that is in another's way */
+		return false;
+	bool refused = fcntl(fd, F_SETLEASE, F_RDLCK) && errno == EAGAIN;
+	if (!refused)
+		(void)!fcntl(fd, F_SETLEASE, F_UNLCK);
+	sigaction(SIGIO, &before, NULL);
+	return refused;
+}
+
+/* Before the first change: what a recorder still writes would be cut off, or stand where it does not look for it. */
+static int check_unused(const struct recovery *rec, struct diag *reterr)
+{
+	return rec->in_use
+		       ? diag_set(reterr, -EBUSY,
+				  "%s is still written to, by its recorder: it is left as it is (a copy of what there "
+				  "is now is made whole with -o FILE)",
+				  rec->params->path)
+		       : 0;
 }
 
 /* data.N, as the index counts. */
@@ -132,6 +163,7 @@ static int open_all(struct recovery *rec, struct diag *reterr)
 		rec->main_path = NULL;
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
+	rec->in_use = is_open_for_writing(rec->main_path);
 	rec->fd = open_file(rec, AT_FDCWD, rec->main_path, &st, reterr);
 	if (rec->fd < 0)
 		return rec->fd;
@@ -558,11 +590,15 @@ int recover_recording(const struct recover_params *params, struct recover_result
 	int whole = err ? err : is_whole(&rec, reterr);
 	if (whole > 0) {
 		rec.result.was_whole = true;
-		err = params->index ? rebuild_index(&rec, reterr) : 0;
+		err = params->index ? check_unused(&rec, reterr) : 0;
+		if (params->index && !err)
+			err = rebuild_index(&rec, reterr);
 		*ret = rec.result;
 		return err;
 	}
 	err = whole;
+	if (!err)
+		err = check_unused(&rec, reterr);
 	if (!err)
 		err = name_tracepoints(&rec, reterr);
 	if (!err)

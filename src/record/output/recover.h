@@ -29,5 +29,8 @@ struct recover_result {
 	uint64_t dropped_bytes; /* that were behind the last whole record of each file */
 };
 
-/* 0, or -errno and why; -EBADMSG: no attrs are left, or this is no perf.data file. */
+/*
+ * 0, or -errno and why; -EBADMSG: no attrs are left, or this is no perf.data file; -EBUSY: it is still written to, and
+ * nothing was changed.
+ */
 int recover_recording(const struct recover_params *params, struct recover_result *ret, struct diag *reterr);
