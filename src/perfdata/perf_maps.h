@@ -24,7 +24,8 @@ enum perf_map_missing {
 	PERF_MAP_REUSED_PID,
 	PERF_MAP_TOO_LARGE,
 	PERF_MAP_UNREADABLE,
-	PERF_MAP_OLDER, /* than its process: a former one that had the number left it */
+	PERF_MAP_OLDER,                /* than its process: a former one that had the number left it */
+	PERF_MAP_OLDER_THAN_RECORDING, /* and the process was gone before it was looked at */
 };
 
 struct kept_perf_map {

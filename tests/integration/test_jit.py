@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Code compiled at run time: whose /tmp/perf-PID.map is believed, and how long its names last."""
 import contextlib
+import functools
 import os
 import pathlib
 import re
@@ -169,6 +170,19 @@ def test_map_that_is_older_than_its_process(millrace, programs, tmp_path, need_r
             done.err) == is_kept, done.err
     assert (f'without a map of it, as /tmp/{name} was older than the process: make its runtime write' not in
             said) == is_kept, said
+
+
+def test_map_that_is_older_than_a_recording_that_did_not_see_its_process(run, program, programs, tmp_path, need_root):
+    """There is no room to look at a process while it lives."""
+    def limited(limit, *arguments, **keywords):
+        return run(['sh', '-c', f'ulimit -n {limit}; exec "$@"', 'sh', 'setpriv', '--bounding-set', '-sys_resource',
+                    '--inh-caps', '-sys_resource', program, *arguments], **keywords)
+    refused = limited(12, 'record', '-a', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'true', status=255)
+    needed = re.search(r'needs (\d+) file', refused.err)[1]
+    done, name, said = record_left(functools.partial(limited, needed), programs, tmp_path, 0.3, 'wait', '1 hour')
+    assert 'of_former' not in done.names and done.names
+    assert f'the {name} of a process is not kept, and its code has no names: it is older than the recording' in done.err
+    assert f'without a map of it, as /tmp/{name} was older than the recording: make its runtime write' in said, said
 
 
 def test_map_that_seems_older_than_the_process_that_has_it_open(millrace, programs, tmp_path, need_root):

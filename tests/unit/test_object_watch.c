@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
@@ -391,6 +392,39 @@ static void a_map_that_is_noted_while_it_is_opened(void **state)
 	}
 }
 
+/* A former process with the number may have left what is older than the recording. */
+static void an_old_perf_map_of_a_process_that_was_not_seen_is_not_taken(void **state)
+{
+	static const char text[] = "1000 1000 name\n";
+	const pid_t pid = gone_pid();
+	const time_t now = time(NULL);
+	const struct {
+		time_t age_s;
+		int err;
+	} maps[] = {{3600, -ECHILD}, {2, 0}, {0, 0}};
+	struct object_watch *watch = start();
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)pid);
+	AUTO_FD int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	bool is_right = fd_write(fd, text, strlen(text)) == 0;
+	int results[3];
+	for (size_t i = 0; i < 3; i++) {
+		const struct timespec times[] = {{.tv_sec = now - maps[i].age_s}, {.tv_sec = now - maps[i].age_s}};
+		AUTO_BUF struct buf map = {0};
+		is_right &= futimens(fd, times) == 0;
+		results[i] = object_watch_read_perf_map(watch, pid, &map);
+		is_right &= map.len == (results[i] ? 0 : strlen(text));
+	}
+	unlink(path);
+	object_watch_free(watch);
+	assert_true(is_right);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(results[i], maps[i].err);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +435,7 @@ int main(void)
 		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),
 		cmocka_unit_test(one_process_does_not_take_all_descriptors),
 		cmocka_unit_test(processes_of_the_start_are_looked_at_behind_it),
+		cmocka_unit_test(an_old_perf_map_of_a_process_that_was_not_seen_is_not_taken),
 		cmocka_unit_test(maps_are_read_once_for_all_deleted_files_of_a_process),
 	};
 

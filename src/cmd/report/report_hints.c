@@ -135,10 +135,14 @@ static const char *runtime_advice(const struct task *task)
 					  : "make its runtime write /tmp/perf-PID.map or a jitdump";
 }
 
-/* And a former process with the number left one. */
-static bool is_map_of_former(const struct dso *dso)
+/* A former process with the number left a map that is older than this; NULL: none did. */
+static const char *younger_than_map(const struct dso *dso)
 {
-	return dso->doubt.why == DSO_MAP_NOT_KEPT && dso->doubt.missing == PERF_MAP_OLDER;
+	if (dso->doubt.why != DSO_MAP_NOT_KEPT)
+		return NULL;
+	return dso->doubt.missing == PERF_MAP_OLDER                  ? "process"
+	       : dso->doubt.missing == PERF_MAP_OLDER_THAN_RECORDING ? "recording"
+								     : NULL;
 }
 
 static void put_jit(const struct machine *machine, const struct unnamed *unnamed, struct buf *out)
@@ -157,9 +161,9 @@ static void put_jit(const struct machine *machine, const struct unnamed *unnamed
 			   ", on another machine, without a map of it: copy %s from there to DIR%s and use "
 			   "--symfs=DIR, or %s",
 			   dso->name, dso->name, runtime_advice(task));
-	else if (is_map_of_former(dso))
-		buf_printf(out, ", without a map of it, as %s was older than the process: %s", dso->name,
-			   runtime_advice(task));
+	else if (younger_than_map(dso))
+		buf_printf(out, ", without a map of it, as %s was older than the %s: %s", dso->name,
+			   younger_than_map(dso), runtime_advice(task));
 	else
 		buf_printf(out, ", without a map of it: %s", runtime_advice(task));
 }
@@ -256,7 +260,7 @@ static void put_remedy(const struct machine *machine, const struct unnamed *unna
 	}
 	switch (dso->kind) {
 	case DSO_PERFMAP:
-		if (dso->doubt.why && !is_map_of_former(dso))
+		if (dso->doubt.why && !younger_than_map(dso))
 			put_file(dso, out);
 		else
 			put_jit(machine, unnamed, out);

@@ -417,6 +417,7 @@ static enum perf_map_missing missing_of(int err)
 	case -EINVAL: return PERF_MAP_NO_REGULAR_FILE;
 	case -ESTALE: return PERF_MAP_REUSED_PID;
 	case -ESRCH: return PERF_MAP_OLDER;
+	case -ECHILD: return PERF_MAP_OLDER_THAN_RECORDING;
 	case -EFBIG: return PERF_MAP_TOO_LARGE;
 	default: return PERF_MAP_UNREADABLE;
 	}

@@ -94,11 +94,12 @@ struct pending_objects {
 struct watched_process {
 	pid_t pid, inner_pid; /* inner: as it sees itself */
 	uid_t uid;
-	uint64_t start_ns; /* of CLOCK_BOOTTIME; 0: not known */
-	int tmp_fd;        /* its /tmp (O_PATH); -1: not reached */
-	int pidfd;         /* -1: it has ended, or cannot be watched */
-	bool ended;        /* its map was read then: */
-	bool reused;       /* another process has the number */
+	uint64_t start_ns; /* of CLOCK_BOOTTIME; if not known, when the recording began */
+	bool start_known;
+	int tmp_fd;  /* its /tmp (O_PATH); -1: not reached */
+	int pidfd;   /* -1: it has ended, or cannot be watched */
+	bool ended;  /* its map was read then: */
+	bool reused; /* another process has the number */
 	bool polled;
 	int map_err;    /* 0 or -errno */
 	struct buf map; /* the text */
@@ -124,6 +125,7 @@ struct object_watch {
 	size_t nr_not_opened, nr_too_late;       /* objects: they have no room; there was no time at the end */
 	uint64_t stop_by_ns;                     /* of CLOCK_MONOTONIC; 0: it does not end yet */
 	uint64_t map_bytes;                      /* read of processes that have ended */
+	uint64_t start_ns;                       /* of CLOCK_BOOTTIME: when it was opened */
 	struct bpf_programs *programs;           /* NULL: they are not wanted */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
@@ -317,7 +319,7 @@ static uint64_t start_of(pid_t pid)
 }
 
 /* With PROCESS_FDS file descriptors at most. false: it has ended. */
-static bool open_process(pid_t pid, struct watched_process *ret)
+static bool open_process(const struct object_watch *watch, pid_t pid, struct watched_process *ret)
 {
 	AUTO_BUF struct buf status = {0};
 	char path[64];
@@ -331,6 +333,9 @@ static bool open_process(pid_t pid, struct watched_process *ret)
 		return false;
 	*ret = (struct watched_process){.pid = pid, .inner_pid = inner > 0 ? (pid_t)inner : pid, .uid = (uid_t)uid};
 	ret->start_ns = start_of(pid);
+	ret->start_known = ret->start_ns != 0;
+	if (!ret->start_known) /* it has ended */
+		ret->start_ns = watch->start_ns;
 	ret->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* closed by exec: pidfd_open(2) */
 	snprintf(path, sizeof(path), "/proc/%d/root/tmp", (int)pid);
 	ret->tmp_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -367,7 +372,7 @@ static void note_process(struct object_watch *watch, pid_t pid)
 {
 	struct watched_process opened;
 
-	if (wants_process(watch, pid) && open_process(pid, &opened))
+	if (wants_process(watch, pid) && open_process(watch, pid, &opened))
 		add_process(watch, &opened);
 }
 
@@ -410,7 +415,7 @@ static bool note_earlier_processes(struct object_watch *watch)
 		bool wanted = wants_process(watch, pid);
 		more = !watch->stop_by_ns && watch->nr_earlier_noted < nr_earlier(watch);
 		pthread_mutex_unlock(&watch->lock);
-		if (!wanted || !open_process(pid, &opened))
+		if (!wanted || !open_process(watch, pid, &opened))
 			continue;
 		pthread_mutex_lock(&watch->lock);
 		add_process(watch, &opened);
@@ -678,7 +683,7 @@ static bool is_of_former(const struct stat *status, const struct watched_process
 	int64_t lived_ns = (int64_t)(clock_ns(CLOCK_BOOTTIME) - process->start_ns);
 	int64_t start_ns = (int64_t)clock_ns(CLOCK_REALTIME) - lived_ns;
 
-	return process->start_ns && written_ns < start_ns - CLOCKS_DIFFER_S * second && !has_open(process, status);
+	return written_ns < start_ns - CLOCKS_DIFFER_S * second && !has_open(process, status);
 }
 
 static int open_perf_map(const struct watched_process *process)
@@ -696,7 +701,9 @@ static int open_perf_map(const struct watched_process *process)
 		return -errno;
 	if (!may_be_map_of(&status, process))
 		return -EPERM;
-	return is_of_former(&status, process) ? -ESRCH : take_fd(&fd);
+	if (process->start_ns && is_of_former(&status, process))
+		return process->start_known ? -ESRCH : -ECHILD;
+	return take_fd(&fd);
 }
 
 /* Its number, and the name of its map, may be another's from now on. */
@@ -895,6 +902,7 @@ int object_watch_open(const struct object_watch_params *params, struct object_wa
 	pthread_mutex_init(&watch->rings_lock, NULL);
 	watch->pending.last = &watch->pending.first;
 	watch->earlier.last = &watch->earlier.first;
+	watch->start_ns = clock_ns(CLOCK_BOOTTIME);
 	watch->rest_ns = rest_of(params->interval_ns);
 	watch->programs = params->bpf ? bpf_programs_new() : NULL;
 	watch->max_open = params->max_fds / PART_OF_FDS < MAX_OPEN ? params->max_fds / PART_OF_FDS : MAX_OPEN;
@@ -1061,7 +1069,7 @@ static bool look_up_process(struct object_watch *watch, pid_t pid, struct watche
 	if (process && process->ended && !process->map_err)
 		buf_put(out, process->map.data, process->map.len);
 	pthread_mutex_unlock(&watch->lock);
-	return process || open_process(pid, ret); /* too many are open */
+	return process || open_process(watch, pid, ret); /* too many are open */
 }
 
 static int read_map(const struct watched_process *process, struct buf *ret)
@@ -1079,7 +1087,8 @@ int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf
 		/* Not seen while it lived: then it may only have been one of ours. */
 		AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		const uid_t uid = geteuid() ? geteuid() : UNKNOWN_UID;
-		const struct watched_process ours = {.inner_pid = pid, .uid = uid, .tmp_fd = tmp};
+		const struct watched_process ours = {
+			.inner_pid = pid, .uid = uid, .start_ns = watch ? watch->start_ns : 0, .tmp_fd = tmp};
 		return read_map(&ours, ret);
 	}
 	int err = known.map_err;
