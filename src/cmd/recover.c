@@ -93,7 +93,6 @@ static int copy_directory(const char *from, const char *to, struct diag *reterr)
 		err = output_path_open_directory(path, &dest, reterr);
 	if (err)
 		return err;
-	output_path_close(&dest);
 	DIR *dir = opendir(from);
 	to_dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (!dir || to_dir < 0)
@@ -106,6 +105,9 @@ static int copy_directory(const char *from, const char *to, struct diag *reterr)
 	}
 	if (dir)
 		closedir(dir);
+	if (err < 0)
+		output_path_undo(&dest);
+	output_path_close(&dest);
 	return err < 0 ? err : lacks;
 }
 
@@ -116,13 +118,18 @@ static int copy_file(const char *from, const char *to, struct diag *reterr)
 
 	if (in < 0)
 		return diag_set(reterr, -errno, "%s: %s", from, strerror(errno));
-	int err = output_path_open(to, &dest, reterr);
+	int err = output_path_open_unnamed(to, &dest, reterr);
 	if (err)
 		return err;
-	err = copy_bytes(in, dest.fd, "", from);
+	int copied = copy_bytes(in, dest.fd, "", from);
+	if (copied < 0)
+		err = diag_set(reterr, copied, "cannot copy %s to %s: %s", from, to, strerror(-copied));
+	else
+		err = output_path_name(&dest, reterr);
 	int close_err = output_path_close(&dest);
-	err = err < 0 || !close_err ? err : close_err;
-	return err < 0 ? diag_set(reterr, err, "cannot copy %s to %s: %s", from, to, strerror(-err)) : err;
+	if (close_err && !err)
+		err = diag_set(reterr, close_err, "cannot copy %s to %s: %s", from, to, strerror(-close_err));
+	return err ? err : copied;
 }
 
 /* What is no recording is not copied. */

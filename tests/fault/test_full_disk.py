@@ -42,6 +42,23 @@ def test_full_disk_of_a_directory(millrace, programs, need_tracefs, tmpfs, size,
     assert fields in done.out
 
 
+@pytest.mark.parametrize('kind', [[], ['--threads']], ids=['file', 'directory'])
+def test_recover_into_a_full_disk(millrace, need_root, tmpfs, tmp_path, kind):
+    """What had the name keeps it, and no part of a copy is left."""
+    main = 'data' if kind else ''
+    source, target = tmp_path / 'p.data', tmpfs('256k') / 'p.data'
+    millrace('record', *kind, '-e', 'cpu-clock', '-o', source, '--', 'true')
+    with open(source / main, 'ab') as file:
+        file.write(bytes(256 * 1024))
+    if kind:
+        target.mkdir()
+    (target / main).write_bytes(b'earlier')
+    done = millrace('recover', '-o', target, source, status=255)
+    assert 'No space left' in done.err
+    assert [file.name for file in target.parent.iterdir()] == ['p.data']
+    assert (target / main).read_bytes() == b'earlier'
+
+
 def test_disk_without_room_for_anything(millrace, need_root, tmpfs):
     room = tmpfs('4k')
     (room / 'filler').write_bytes(b'x' * 4096)
