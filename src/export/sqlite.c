@@ -121,6 +121,9 @@ static const char settings[] = "PRAGMA page_size = %d;" /* before anything is wr
 			       "PRAGMA synchronous = OFF;"
 			       "PRAGMA user_version = 4;";
 
+/* What stands for a function without a name, as frame_name_put() has it; but whole paths. */
+#define IN_BRACKETS "CASE WHEN o.path GLOB '[[]*' THEN o.path ELSE '[' || o.path || ']' END"
+
 static const char tables[] =
 	"BEGIN;"
 	"CREATE TABLE recording (name TEXT PRIMARY KEY, value) WITHOUT ROWID;"
@@ -191,9 +194,9 @@ static const char views[] =
 	" FROM stack_totals t JOIN stack_functions f ON f.stack = t.stack JOIN events e ON e.id = t.event"
 	" LEFT JOIN objects o ON o.id = f.object GROUP BY t.event, f.function, f.object ORDER BY period DESC;"
 	"CREATE VIEW flame AS WITH RECURSIVE path (id, line) AS ("
-	" SELECT k.id, coalesce(y.name, '[' || o.path || ']', '[unknown]') FROM stacks k"
+	" SELECT k.id, coalesce(y.name, " IN_BRACKETS ", '[unknown]') FROM stacks k"
 	" JOIN symbols y ON y.id = k.symbol LEFT JOIN objects o ON o.id = y.object WHERE k.outer IS NULL"
-	" UNION ALL SELECT k.id, p.line || ';' || coalesce(y.name, '[' || o.path || ']', '[unknown]') FROM path p"
+	" UNION ALL SELECT k.id, p.line || ';' || coalesce(y.name, " IN_BRACKETS ", '[unknown]') FROM path p"
 	" JOIN stacks k ON k.outer = p.id JOIN symbols y ON y.id = k.symbol LEFT JOIN objects o ON o.id = y.object)"
 	" SELECT e.name AS event, h.comm || ';' || p.line AS stack, count(*) AS samples, sum(s.period) AS period"
 	" FROM samples s JOIN threads h ON h.id = s.thread JOIN path p ON p.id = s.stack JOIN events e ON e.id = "

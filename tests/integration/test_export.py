@@ -13,6 +13,7 @@ import struct
 
 import pytest
 
+import browser
 import perf_file
 from conftest import wait_until
 
@@ -511,6 +512,24 @@ def test_sqlite_addresses(millrace, tmp_path, query):
     found = millrace('query', '-i', data, '--no-header', 'SELECT time, start, end - start FROM maps').out.splitlines()
     assert [line.split('\t') for line in found] == [
         [str(10 + i), str(start - 2**64 if start >= 2**63 else start), '4095'] for i, start in enumerate(starts)]
+
+
+def test_names_of_memory_have_one_pair_of_brackets(millrace, tmp_path):
+    """Where nothing is known of an address but the map: "[stack]", "[sum]" for a program of that name."""
+    data, page = tmp_path / 'perf.data', tmp_path / 'page'
+    maps = b''.join(task_record(1, misc, struct.pack('<2I3Q', 7, 7, start, 4096, 0) + name.ljust(16, b'\0'), 7, 1)
+                    for misc, start, name in [(2, 0x10000, b'/nowhere/sum'), (2 | 1 << 13, 0x20000, b'[stack]')])
+    attr = perf_file.attr(type=1, sample_period=5, sample_type=1 | 2 | 4 | 32, bits=1 << 18)
+    sample = perf_file.sample(2, 0x20010, 7 << 32 | 7, 9, 3, (1 << 64) - 512, 0x20010, 0x10010)
+    data.write_bytes(perf_file.build([attr], {}, records=maps + sample + perf_file.FINISHED_ROUND))
+    assert ';[sum];[stack] 1\n' in millrace('script', '--folded', '-i', data).out
+    assert ';[sum];[stack] 5\n' in millrace('export', '--format=folded', '-i', data, '-o', '-').out
+    millrace('flame', '--base=none', '-i', data, '-o', page)
+    found = browser.content(page)
+    paths = [browser.path_of(found, node) for _, node, *_ in browser.weights(found['series'][0])]
+    assert paths == [['[sum]', '[stack]']]
+    if 'sqlite' in formats(millrace):
+        assert ';[/nowhere/sum];[stack]\n' in millrace('query', '-i', data, 'SELECT stack FROM flame').out
 
 
 @pytest.mark.parametrize('times', [

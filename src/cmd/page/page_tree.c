@@ -153,7 +153,7 @@ static int name_location(struct page_tree *tree, const struct location *at, uint
 	struct page_name name = {.object = object, .kind = kind_of(at)};
 	char *text = NULL;
 
-	if (!at->symbol && asprintf(&text, "[%s]", object) < 0)
+	if (!at->symbol && asprintf(&text, *object == '[' ? "%s" : "[%s]", object) < 0)
 		return -ENOMEM;
 	name.text = text ? text : at->symbol->name;
 	int err = find_name(tree, &name, ret);
