@@ -51,6 +51,7 @@ struct diff_row {
 	unsigned file;           /* that one */
 	const char *text;        /* identifies the place, and is the last sort key */
 	struct diff_cell *cells; /* by file */
+	bool filtered;           /* not shown: it only counts in the total of --baseline-only */
 };
 
 /* The rows of one event. */
@@ -58,7 +59,8 @@ struct diff_rows {
 	struct diff_row **rows; /* heap */
 	size_t nr, room;
 	unsigned nr_files;
-	uint64_t *totals; /* of each file: what is 100 %; heap */
+	uint64_t *totals;  /* of each file: what is 100 %; heap */
+	uint64_t baseline; /* the same for the column of the baseline; after diff_rows_sort() */
 	struct hash_table by_text;
 	struct pool pool;
 };

@@ -54,7 +54,7 @@ static struct diff_row *find_row(struct diff_rows *rows, unsigned file, const st
 	for (struct hash_slot *slot = hash_table_find(&rows->by_text, key); slot;
 	     slot = hash_table_next(&rows->by_text, slot)) {
 		struct diff_row *row = slot->item;
-		if (!strcmp(row->text, text))
+		if (row->filtered == place->filtered && !strcmp(row->text, text))
 			return row;
 	}
 	if (array_room(rows->rows, rows->nr, rows->room))
@@ -63,6 +63,7 @@ static struct diff_row *find_row(struct diff_rows *rows, unsigned file, const st
 	if (!row || hash_table_add(&rows->by_text, key, row))
 		return NULL;
 	row->place = *place;
+	row->filtered = place->filtered;
 	row->file = file;
 	row->text = pool_text(&rows->pool, text, strlen(text));
 	row->cells = pool_take(&rows->pool, rows->nr_files * sizeof(*row->cells));
@@ -82,7 +83,7 @@ int diff_rows_add(struct diff_rows *rows, unsigned file, struct hist *hist, cons
 		const struct hist_place *place = &entries[i]->place;
 		if (!place->filtered || !options->relative)
 			rows->totals[file] += entries[i]->period;
-		if (place->filtered)
+		if (place->filtered && (options->relative || !options->baseline_only))
 			continue;
 		char *text = place_text(place, options);
 		struct diff_row *row = text ? find_row(rows, file, place, text) : NULL;
@@ -203,17 +204,21 @@ static int compare_rows(const void *left, const void *right, void *ctx)
 	return order ? order : strcmp(a->text, b->text);
 }
 
-/* Only what the baseline and another file have; shares of the baseline are of those. */
+/* Only what the baseline and another file have; shares of the baseline are of those, of which a filter hides some. */
 static void keep_pairs(struct diff_rows *rows)
 {
 	size_t nr = 0;
 
+	rows->baseline = 0;
 	for (size_t i = 0; i < rows->nr; i++) {
 		struct diff_row *row = rows->rows[i];
 		bool pair = false;
 		for (unsigned file = 1; file < rows->nr_files; file++)
 			pair |= row->cells[file].has;
-		if (row->cells[0].has && pair)
+		if (!row->cells[0].has || !pair)
+			continue;
+		rows->baseline += row->cells[0].period;
+		if (!row->filtered)
 			rows->rows[nr++] = row;
 	}
 	rows->nr = nr;
@@ -223,6 +228,7 @@ void diff_rows_sort(struct diff_rows *rows, const struct diff_options *options)
 {
 	struct sorting sorting = {rows, options};
 
+	rows->baseline = rows->totals[0];
 	if (options->baseline_only)
 		keep_pairs(rows);
 	if (rows->nr)

@@ -28,7 +28,6 @@ struct table {
 	struct column *columns;
 	unsigned nr_columns;
 	int widths[HIST_KEYS]; /* of the keys */
-	uint64_t baseline;     /* 100 % of the baseline's column */
 };
 
 static void add_column(struct table *table, enum column_kind kind, unsigned file)
@@ -98,7 +97,8 @@ static void put_formula(const struct table *table, const struct diff_row *row, u
 static void put_cell(const struct table *table, const struct diff_row *row, const struct column *column, char *out)
 {
 	const struct diff_cell *cell = &row->cells[column->file];
-	double percent = table->baseline ? 100.0 * (double)cell->period / (double)table->baseline : 0;
+	uint64_t total = table->rows->baseline;
+	double percent = total ? 100.0 * (double)cell->period / (double)total : 0;
 
 	out[0] = '\0';
 	if (column->kind == BASE_PERIOD)
@@ -233,12 +233,10 @@ static void print_title(const struct table *table, const char *event, const char
 void diff_table_print(const struct diff_rows *rows, const char *event, const char *const *files,
 		      const struct diff_options *options, FILE *to)
 {
-	struct table table = {.rows = rows, .options = options, .to = to, .baseline = rows->totals[0]};
+	struct table table = {.rows = rows, .options = options, .to = to};
 
 	if (add_columns(&table))
 		return;
-	for (size_t i = 0; options->baseline_only && i < rows->nr; i++)
-		table.baseline = (i ? table.baseline : 0) + rows->rows[i]->cells[0].period;
 	measure(&table);
 	if (!options->quiet) {
 		print_title(&table, event, files);
