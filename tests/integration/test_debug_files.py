@@ -525,6 +525,15 @@ def test_hint_for_children(millrace, spawn, tmp_path, options, said):
         assert hint in done.err if nr == 1 else 'no samples' not in done.err, done.err
 
 
+def test_hint_for_children_leaves_out_the_recorder(program, run, tmp_path):
+    """Which a shell has started that is recorded."""
+    command = f'{program} record -e cpu-clock -c 1000000000000 -o {tmp_path}/data -p $$ -- true'
+    err = run(['sh', '-c', f'{command}; :']).err
+    assert 'captured 0 samples' in err and 'no samples' not in err, err
+    err = run(['sh', '-c', f'sleep 60 & {command}; kill $!']).err
+    assert 'but not the 1 children that it has' in err, err
+
+
 MANY_INLINED = '''
 static volatile unsigned long n;
 template<int N> static inline __attribute__((always_inline)) void level(void)

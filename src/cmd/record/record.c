@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -140,7 +141,7 @@ static bool is_target(const struct target *target, long pid)
 	return false;
 }
 
-/* The number of processes that those of -p had made before, and that are not recorded. */
+/* The number of processes that those of -p had made before, and that are not recorded; we are none of them. */
 static size_t count_children(const struct target *target)
 {
 	size_t nr = 0;
@@ -156,7 +157,7 @@ static size_t count_children(const struct target *target)
 			long pid = strtol(at, &end, 10);
 			if (end == at)
 				break;
-			nr += !is_target(target, pid);
+			nr += pid != getpid() && !is_target(target, pid);
 		}
 	}
 	return nr;
