@@ -460,6 +460,15 @@ def test_command_that_its_exec_refuses(millrace, tmp_path, file, options):
     assert 'the loader that it names' in refused()
 
 
+@pytest.mark.parametrize('path', [':/bin', '/bin:', '/bin::/usr/bin', ''])
+def test_working_directory_in_path(millrace, tmp_path, path):
+    """An empty word stands for it, as for execvp(3)."""
+    (tmp_path / 'own-program').write_text('#!/bin/sh\necho it runs\n')
+    (tmp_path / 'own-program').chmod(0o755)
+    done = millrace('record', '-e', 'cpu-clock', '-o', 'p.data', '--', 'own-program', cwd=tmp_path, env={'PATH': path})
+    assert done.out == 'it runs\n'
+
+
 def test_interpreter_is_found_behind(millrace, tmp_path):
     """A later directory of PATH has a program that can be run, as for execvp(3)."""
     (tmp_path / 'true').write_text('#!/no/such/interpreter\n')

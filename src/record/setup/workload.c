@@ -89,7 +89,8 @@ static int find_program(const char *program, struct diag *reterr)
 		err = stat(program, &st) ? -errno : -EACCES;
 		return diag_set(reterr, err, "%s: %s", program, strerror(-err));
 	}
-	for (const char *dir = path ? path : "/bin:/usr/bin"; *dir;) {
+	/* An empty one, at the end, too, is the working directory. */
+	for (const char *dir = path ? path : "/bin:/usr/bin"; dir;) {
 		AUTO_FREE char *candidate = NULL;
 		size_t len = strcspn(dir, ":");
 		if (asprintf(&candidate, "%.*s/%s", len ? (int)len : 1, len ? dir : ".", program) < 0)
@@ -99,7 +100,7 @@ static int find_program(const char *program, struct diag *reterr)
 			if (!err)
 				return 0;
 		}
-		dir += len + (dir[len] == ':');
+		dir = dir[len] ? dir + len + 1 : NULL;
 	}
 	return err ? err : diag_set(reterr, -ENOENT, "%s: no such program in PATH", program);
 }
