@@ -465,6 +465,7 @@ static void test_times_are_of_the_clock_of_samples(void **state)
 static void test_times_between_clocks(void **state)
 {
 	enum { STEP_US = 20000, SLACK_NS = 1000000 };
+	struct rlimit limit;
 	uint64_t ns[3];
 
 	(void)state;
@@ -491,6 +492,25 @@ static void test_times_between_clocks(void **state)
 	assert_int_equal(ledger_book_close(&fake.book), 0);
 	assert_int_equal(fake.book.ledger.nr_entries, 1);
 	assert_int_equal(fake.book.ledger.entries[0].to_ns, 0);
+	/* What was before the start is given its time, and so is all where the clock is not known at the end. */
+	const struct ledger_entry early = {.cause = LEDGER_STORAGE, .from_ns = 1, .to_ns = 1};
+	ledger_book_fini(&fake.book);
+	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);
+	assert_int_equal(ledger_add(&fake.book.ledger, &early), 0);
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	assert_true(fake.book.start.perf_ns);
+	assert_int_equal(fake.book.ledger.entries[0].to_ns, fake.book.start.perf_ns);
+	ledger_book_fini(&fake.book);
+	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);
+	lost(CPU_0, 19);
+	fake.event.attr.use_clockid = 0;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, limit.rlim_max}), 0);
+	int err = ledger_book_close(&fake.book);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(err, 0);
+	assert_int_equal(fake.book.ledger.ended_ns, 0);
+	assert_int_equal(fake.book.ledger.entries[0].to_ns, fake.book.start.perf_ns);
 }
 
 /* Stacks that were cut short are entries by event and CPU, of the time since the last reading. */

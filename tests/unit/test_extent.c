@@ -187,6 +187,27 @@ static void short_extents_are_not_probed(void **state)
 	}
 }
 
+/* Low levels take long steps through bytes that hardly shrink, and all of a kind the same ones. */
+static void levels_of_bytes_that_hardly_shrink(void **state)
+{
+	static const int levels[] = {1, 2, 3, 4, 5, 12};
+	enum { BYTES = 256 << 10 };
+	struct fixture *f = fixture_of(state);
+	int64_t lens[sizeof(levels) / sizeof(levels[0])];
+
+	fill_stacks(f->records, BYTES);
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+		const struct zstd_pack_params params = {.level = levels[i], .hard = true};
+		lens[i] = zstd_pack(f->zstd, &params, (struct span){f->records, BYTES}, f->again, EXTENT_BYTES);
+		assert_true(lens[i] > 0);
+	}
+	for (size_t i = 0; i + 1 < sizeof(levels) / sizeof(levels[0]); i++)
+		if (i % 2 == 0)
+			assert_int_equal(lens[i], lens[i + 1]);
+		else
+			assert_int_not_equal(lens[i], lens[i + 1]);
+}
+
 enum {
 	PROBE = 4 << 10,
 	NR_PROBES = 16,
@@ -324,6 +345,7 @@ int main(void)
 		cmocka_unit_test(frames_are_as_short_as_without_records),
 		cmocka_unit_test(hard_bytes_fit_wherever_they_are),
 		cmocka_unit_test(short_extents_are_not_probed),
+		cmocka_unit_test(levels_of_bytes_that_hardly_shrink),
 		cmocka_unit_test(as_many_places_as_it_takes),
 		cmocka_unit_test(places_that_hardly_shrink),
 		cmocka_unit_test(short_records_are_packed_by_their_repeats),
