@@ -245,4 +245,15 @@ def test_registers_have_the_names_of_the_machine_that_recorded(millrace, perf, t
         assert ours == theirs and len(ours) == 2 * mask.bit_count()
     names = [word.partition(':')[0] for word in re.findall(r'\S+:0x', perf('script', '-i', path, '-F', 'uregs').out)]
     found = json.loads(millrace('script', '-i', path, '--json', '-F', 'uregs,iregs').out)
-    assert list(found['uregs']) == list(found['iregs']) == list(dict.fromkeys(names))
+    assert list(found['uregs'].values()) == list(map(hex, registers[1:])) and found['iregs'] == found['uregs']
+    assert [name.removesuffix('_high') for name in found['uregs']] == names
+
+
+def test_registers_without_a_name_have_keys_of_their_own(millrace, tmp_path):
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4 | 1 << 12, regs_user=0b1011)
+    path = tmp_path / 'perf.data'
+    path.write_bytes(perf_file.build([attr], {6: perf_file.string('no-such-arch')},
+                                     records=perf_file.sample(2, 4096, 7 << 32 | 7, 1, 2, 16, 17, 18) +
+                                     perf_file.FINISHED_ROUND))
+    found = json.loads(millrace('script', '-i', path, '--json', '-F', 'uregs').out)
+    assert found['uregs'] == {'unknown0': '0x10', 'unknown1': '0x11', 'unknown3': '0x12'}

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "analyze/report/tracepoint.h"
 #include "base/diag.h"
@@ -110,11 +112,22 @@ static void put_addr(struct json_writer *json, struct sample_line *line)
 static void put_registers(struct json_writer *json, const char *name, const char *arch, const struct sample_regs *regs)
 {
 	unsigned nr = 0;
+	char key[32];
 
 	json_object(json, name);
-	for (unsigned i = 0; regs->regs && i < 64; i++)
-		if (regs->mask >> i & 1)
-			json_address(json, register_name(arch, i), regs->regs[nr++]);
+	for (unsigned i = 0; regs->regs && i < 64; i++) {
+		if (!(regs->mask >> i & 1))
+			continue;
+		/* Each key once: those without a name by their bits, and of two bits with one name (XMM0) the second.
+		 */
+		const char *known = register_name(arch, i);
+		if (!strcmp(known, "unknown"))
+			snprintf(key, sizeof(key), "unknown%u", i);
+		else
+			snprintf(key, sizeof(key), "%s%s", known,
+				 i && !strcmp(known, register_name(arch, i - 1)) ? "_high" : "");
+		json_address(json, key, regs->regs[nr++]);
+	}
 	json_end(json);
 }
 
