@@ -280,9 +280,9 @@ def names_of_the_plt(request, monkeypatch):
 @pytest.fixture(scope='session')
 def millrace(program):
     """millrace('record', '-o', file, '--', 'true') -> Done. Keywords as for run."""
-    def run_millrace(command, *args, env=None, **keywords):
-        more = hidden_plt if command in READERS else {}
-        return run_command([program, command, *args], env={**more, **(env or {})}, **keywords)
+    def run_millrace(*args, env=None, **keywords):
+        more = hidden_plt if args and args[0] in READERS else {}
+        return run_command([program, *args], env={**more, **(env or {})}, **keywords)
     return run_millrace
 
 
