@@ -88,15 +88,22 @@ static int open_file(const struct recovery *rec, int dir_fd, const char *name, s
 /*
  * Whether anyone can write to the file: a read lease is given only where none can (fcntl(2), "Leases"). Where a file
  * system has no leases, or the file is another user's, that is not known: false. To be called before it is opened here.
+ * The kernel closes what an io_uring of a recorder has some time after that was killed.
  */
 static bool is_open_for_writing(const char *path)
 {
+	enum { LOOKS = 50, INTERVAL_US = 20000 };
 	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct sigaction before, ignore = {.sa_handler = SIG_IGN};
+	bool refused = true;
 
 	if (fd < 0 || sigaction(SIGIO, &ignore, &before)) /* which is for who has a lease that is in another's way */
 		return false;
-	bool refused = fcntl(fd, F_SETLEASE, F_RDLCK) && errno == EAGAIN;
+	for (unsigned i = 0; i < LOOKS && refused; i++) {
+		if (i)
+			usleep(INTERVAL_US);
+		refused = fcntl(fd, F_SETLEASE, F_RDLCK) && errno == EAGAIN;
+	}
 	if (!refused)
 		(void)!fcntl(fd, F_SETLEASE, F_UNLCK);
 	sigaction(SIGIO, &before, NULL);
