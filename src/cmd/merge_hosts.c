@@ -376,7 +376,7 @@ static void put_kernel_name(const struct host_shift *shift, const char *name, st
 	buf_printf(out, "[%.*s of %s]", (int)len, base, shift->name);
 }
 
-/* A map of the kernel: under another name. */
+/* A map of the kernel: under another name, with the trailer of the record. */
 static int put_kernel_map(const struct host_shift *shift, const struct task_event *event, size_t trailer_bytes,
 			  const struct perf_event_header *record, struct buf *out)
 {
@@ -429,7 +429,7 @@ static int move_task_event(const struct host_shift *shift, const struct session_
 	bool maps = event.type == PERF_RECORD_MMAP || event.type == PERF_RECORD_MMAP2;
 	bool kernel = maps && (event.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	if (kernel && shift->number)
-		return put_kernel_map(shift, &event, trailer_bytes, copy, out);
+		return put_kernel_map(shift, &event, trailer_bytes, record->view.header, out);
 	unsigned nr = event.type == PERF_RECORD_FORK || event.type == PERF_RECORD_EXIT ? 4 : 2;
 	for (unsigned i = 0; i < nr; i++)
 		move_pid(shift, body + i * sizeof(uint32_t));

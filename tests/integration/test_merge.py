@@ -295,6 +295,24 @@ def test_kernel_symbols_of_two_machines(millrace, tmp_path):
                      for i, kind in enumerate(('KSYMBOL', 'cpu-clock', 'cpu-clock'))], shown
 
 
+@pytest.mark.parametrize('host', ('web2', 'web2' + 300 * 'x'), ids=('short', 'long'))
+def test_kernel_maps_of_two_machines(millrace, tmp_path, host):
+    """The map of the other kernel has another name, and as another time only what its clock makes of it."""
+    inputs = []
+    for name, wall in (('web1', 7000), (host, 7005)):
+        body = struct.pack('<iI3Q24s', -1, 0, 0xffffffff81000000, 4096, 0xffffffff81000000, b'[kernel.kallsyms]_text')
+        trailer = struct.pack('<2I2Q', 7, 8, 10**9, 5)
+        mmap = struct.pack('<IHH', 1, 1, 8 + len(body + trailer)) + body + trailer
+        sample = perf_file.sample(1, 0xffffffff81000000, 7 << 32 | 7, 10**9 + 1, 5)
+        inputs.append(host_file(tmp_path / str(wall), name, wall, mmap + sample))
+    millrace('merge', '-o', tmp_path / 'both', *inputs)
+    shown = millrace('script', '-i', tmp_path / 'both', '--show-mmap-events', '--ns', '-F', 'tid,time,event').out
+    found = [(int(tid), time, name or 'sample') for tid, time, name in re.findall(
+        r'^ *(\d+) +(\d+\.\d+):(?:.* x (\[.*\S))?', shown, re.M)]
+    assert found == [(8, '1.000000000', '[kernel.kallsyms]_text'), (7, '1.000000001', 'sample'),
+                     (4194312, '6.000000000', f'[kernel of {host}]'), (4194311, '6.000000001', 'sample')], shown
+
+
 def test_recorded_before_the_first_machine_was_started(millrace, tmp_path):
     """The clock of the first machine has no such time: the other order of the recordings is needed."""
     out = tmp_path / 'both'
