@@ -304,9 +304,11 @@ static int make_list(struct otlp *otlp, uint32_t event, struct sample_list *list
 		*sample = (Otlp__Sample)OTLP__SAMPLE__INIT;
 		int32_t *attributes = list->attributes[list->nr];
 		int nr_attributes = put_attributes(otlp, &sum->key, attributes);
+		if (nr_attributes < 0)
+			return nr_attributes;
 		sample->stack_index = stack_index(otlp, sum->key.stack);
-		if (sample->stack_index < 0 || nr_attributes < 0)
-			return -ENOMEM;
+		if (sample->stack_index < 0)
+			return sample->stack_index;
 		sample->n_attribute_indices = (size_t)nr_attributes;
 		sample->attribute_indices = attributes;
 		sample->n_values = 1;

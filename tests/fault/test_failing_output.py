@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+import perf_file
+
 FORMATS = ['folded', 'speedscope', 'firefox', 'pprof', 'perfetto', 'otlp', 'sqlite']
 COMMANDS = {
     **{name: ['export', f'--format={name}', '-o'] for name in FORMATS},
@@ -79,6 +81,16 @@ def test_full_device(write, command):
     error = 'needs the name of a regular file' if command == 'sqlite' else os.strerror(errno.ENOSPC)
     check(write(command, '/dev/full'), '/dev/full', error)
     assert os.path.exists('/dev/full')
+
+
+@pytest.mark.parametrize('name', [name for name in FORMATS if name != 'sqlite'])
+def test_full_device_before_the_end(program, run, tmp_path, name):
+    """Of many stacks a part is written before all are known."""
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4, bits=1 << 18)
+    records = b''.join(perf_file.sample(2, 0x1000 + i, 7 << 32 | 7, 10**9 + i) for i in range(60000))
+    (tmp_path / 'many').write_bytes(perf_file.build([attr], {}, records=records + perf_file.FINISHED_ROUND))
+    done = run([program, 'export', f'--format={name}', '-i', tmp_path / 'many', '-o', '/dev/full'], status=None)
+    check(done, '/dev/full', os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize('command', COMMANDS)
