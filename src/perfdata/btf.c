@@ -5,6 +5,8 @@
 
 #include "base/span.h"
 
+enum { TEXT_MAX_BYTES = 8192 }; /* a path; each of many lines may have one that has no end */
+
 /* Bytes that follow struct btf_type. */
 static uint64_t type_tail_bytes(const struct btf_type *type)
 {
@@ -54,7 +56,8 @@ const char *btf_text(struct span btf, uint32_t offset)
 		return NULL;
 	struct cursor texts = section(btf, &header, header.str_off, header.str_len);
 	cursor_take(&texts, offset);
-	return cursor_string(&texts, cursor_left(&texts));
+	uint64_t left = cursor_left(&texts);
+	return cursor_string(&texts, left < TEXT_MAX_BYTES ? left : TEXT_MAX_BYTES);
 }
 
 const char *btf_type_name(struct span btf, uint32_t id)

@@ -225,6 +225,47 @@ def test_records_of_bpf_programs_that_are_too_long(millrace, tmp_path):
     assert re.findall(r'bpf_prog_0+(\d)_hot', done.out) == ['1', '2', '3'] and done.err == ''
 
 
+def bpf_program(btf, tag, starts, texts):
+    """As it is in BPF_PROG_INFO: functions of 64 bytes, and lines 7, one for each text, from the first function on."""
+    lines = b''.join(struct.pack('<4I', i, text, 0, 7 << 10) for i, text in enumerate(texts))
+    rows = b''.join(struct.pack('<Q', starts[0] + i) for i in range(len(texts)))
+    functions = struct.pack(f'<{len(starts)}Q', *starts) + struct.pack('<I', 64) * len(starts)
+    info = bytearray(232)
+    struct.pack_into('>Q', info, 8, tag)
+    behind = len(lines) + len(rows)
+    struct.pack_into('<2I2QI', info, 104, len(starts), len(starts), behind, behind + 8 * len(starts), btf)
+    struct.pack_into('<I2Q3I', info, 148, len(texts), 0, len(lines), len(texts), 16, 8)
+    data = lines + rows + functions
+    return struct.pack('<2IQ', len(info), len(data), 0) + bytes(info) + data
+
+
+def bpf_types(number, texts):
+    data = struct.pack('<HBB5I', 0xeb9f, 1, 0, 24, 0, 0, 0, len(texts)) + texts
+    return struct.pack('<2I', number, len(data)) + data
+
+
+@pytest.mark.parametrize('made_up', ['long text', 'same place', 'many types'])
+def test_made_up_lines_of_bpf_programs(run, program, tmp_path, made_up):
+    """What would take minutes is not looked at, and the lines of another program are found."""
+    bpf, other = 0xffffffffc0800000, 0xffffffffc0900000
+    programs, types = {
+        'long text': lambda: ([bpf_program(1, 2, [other], [0] * 150000)], [bpf_types(1, b'x' * (16 << 20) + b'\0')]),
+        'same place': lambda: ([bpf_program(1, 2, [other] * 300000, [0] * 300000)], [bpf_types(1, b'x\0')]),
+        'many types': lambda: ([bpf_program(77, 2, [other], [0])] * 30000, [struct.pack('<2I', 5, 0)] * 2000000),
+    }[made_up]()
+    programs.append(bpf_program(9, 1, [bpf], [0]))
+    types.append(bpf_types(9, b'/src/other.bpf.c\0'))
+    lists = {25: programs, 26: types}
+    loaded = record(17, 0, struct.pack('<QIHH', bpf, 64, 1, 0) + f'bpf_prog_{1:016x}_hot'.encode().ljust(32, b'\0'))
+    (tmp_path / 'data').write_bytes(perf_file.build(
+        [perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)],
+        {bit: struct.pack('<I', len(items)) + b''.join(items) for bit, items in lists.items()},
+        records=loaded + perf_file.sample(1, bpf + 0x24, 7 << 32 | 7) + perf_file.FINISHED_ROUND))
+    done = run(['prlimit', '--cpu=10', program, 'report', '-i', tmp_path / 'data', '-s', 'sym,srcline'])
+    (tmp_path / 'data').unlink()
+    assert re.search(r'bpf_prog_0+1_hot +other\.bpf\.c:7', done.out), done
+
+
 def test_lines_of_a_bpf_program(run, millrace, programs, spawn, elsewhere, tmp_path, need_root):
     """The kernel tells names and lines while it is loaded; they are in the recording."""
     process = spawn([programs / 'bpf', '60'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

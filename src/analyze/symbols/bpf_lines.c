@@ -12,6 +12,9 @@
 #include "perfdata/feature.h"
 #include "read/session.h"
 
+/* Of all rows that are compared, with their paths: a made-up recording may say that all programs are at one place. */
+static const uint64_t most_compared_bytes = UINT64_C(1) << 28;
+
 /* Code from its address on. */
 struct row {
 	uint64_t address;
@@ -34,10 +37,19 @@ struct program {
 	struct row rows[];
 };
 
+/* What describes the types and texts of programs. */
+struct btf {
+	uint32_t id;
+	struct span data;
+};
+
 struct bpf_lines {
 	struct program *programs;
 	struct function *functions; /* heap; by start and tag */
 	size_t nr, room;
+	struct btf *btfs; /* heap, while they are read; by id, and of one id in the order of the file */
+	size_t nr_btfs, btfs_room;
+	uint64_t compared_bytes;
 };
 
 static int row_compare(const void *a, const void *b)
@@ -101,12 +113,46 @@ static void add_functions(struct bpf_lines *lines, const struct feature_bpf_prog
 	}
 }
 
-static void add_program(struct bpf_lines *lines, const struct feature_bpf_prog *prog, struct span btfs)
+static int btf_compare(const void *a, const void *b)
+{
+	const struct btf *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->data.ptr < y->data.ptr ? -1 : x->data.ptr > y->data.ptr;
+}
+
+/* false: no room for them. */
+static bool read_btfs(struct bpf_lines *lines, struct span payload)
+{
+	struct feature_list list;
+	struct feature_bpf_btf btf;
+
+	if (feature_list_open(payload, &list))
+		return true;
+	while (feature_list_bpf_btf(&list, &btf) > 0) {
+		if (array_room(lines->btfs, lines->nr_btfs, lines->btfs_room))
+			return false;
+		lines->btfs[lines->nr_btfs++] = (struct btf){btf.id, btf.data};
+	}
+	if (lines->nr_btfs)
+		qsort(lines->btfs, lines->nr_btfs, sizeof(*lines->btfs), btf_compare);
+	return true;
+}
+
+/* Empty: there is none. */
+static struct span find_btf(const struct bpf_lines *lines, uint32_t id)
+{
+	const size_t at = partition_point(lines->nr_btfs, i, lines->btfs[i].id < id);
+	return id && at < lines->nr_btfs && lines->btfs[at].id == id ? lines->btfs[at].data : (struct span){0};
+}
+
+static void add_program(struct bpf_lines *lines, const struct feature_bpf_prog *prog)
 {
 	struct bpf_prog_info info = {0};
 
 	memcpy(&info, prog->info.ptr, prog->info.len < sizeof(info) ? prog->info.len : sizeof(info));
-	struct program *program = read_rows(prog, &info, feature_find_btf(btfs, info.btf_id));
+	struct program *program = read_rows(prog, &info, find_btf(lines, info.btf_id));
 	if (!program)
 		return;
 	program->next = lines->programs;
@@ -131,16 +177,21 @@ static const struct row *find_row(const struct function *function, uint64_t addr
 	return row && row->address >= function->start && address < function->end ? row : NULL;
 }
 
-static bool rows_equal(const struct function *x, const struct function *y)
+/* false also when too much was compared. */
+static bool rows_equal(struct bpf_lines *lines, const struct function *x, const struct function *y)
 {
 	const struct row *a = x->rows, *b = y->rows;
 
 	if (x->nr != y->nr || x->end != y->end)
 		return false;
-	for (size_t i = 0; i < x->nr; i++)
+	for (size_t i = 0; i < x->nr; i++) {
 		if (a[i].address != b[i].address || a[i].line != b[i].line || !a[i].path != !b[i].path ||
 		    (a[i].path && strcmp(a[i].path, b[i].path) != 0))
 			return false;
+		lines->compared_bytes += sizeof(a[i]) + (a[i].path ? strlen(a[i].path) : 0);
+		if (lines->compared_bytes > most_compared_bytes)
+			return false;
+	}
 	return true;
 }
 
@@ -152,7 +203,7 @@ static void compare_functions(struct bpf_lines *lines)
 	for (size_t i = 0; i < lines->nr; i++) {
 		struct function *last = nr ? &lines->functions[nr - 1] : NULL;
 		if (last && function_compare(last, &lines->functions[i]) == 0)
-			last->differs |= !rows_equal(last, &lines->functions[i]);
+			last->differs = last->differs || !rows_equal(lines, last, &lines->functions[i]);
 		else
 			lines->functions[nr++] = lines->functions[i];
 	}
@@ -169,11 +220,16 @@ struct bpf_lines *bpf_lines_read(struct session *session)
 	    !session_feature(session, FEATURE_BPF_BTF, &btfs) || feature_list_open(progs, &list))
 		return NULL;
 	struct bpf_lines *lines = calloc(1, sizeof(*lines));
-	while (lines && feature_list_bpf_prog(&list, &prog) > 0)
-		add_program(lines, &prog, btfs);
+	bool has_btfs = lines && read_btfs(lines, btfs);
+	while (lines && has_btfs && feature_list_bpf_prog(&list, &prog) > 0)
+		add_program(lines, &prog);
 	if (lines && lines->nr) {
 		qsort(lines->functions, lines->nr, sizeof(*lines->functions), function_compare);
 		compare_functions(lines);
+	}
+	if (lines) {
+		free(lines->btfs);
+		lines->btfs = NULL;
 	}
 	return lines;
 }
