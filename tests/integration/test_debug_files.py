@@ -562,3 +562,41 @@ def test_line_around_many_inlined_functions(millrace, tmp_path):
     assert inlined
     assert {tuple(chain) for chain in inlined} == {
         (('level<0>', '7'), *((f'level<{i}>', '5') for i in range(1, 31)), ('main', '11'))}
+
+
+def test_many_aliases_of_what_plt_entries_jump_to(run, program, tmp_path):
+    """A made-up file: each entry jumps to a function that is chosen at run time, and has very many names."""
+    nr, text = 300000, 0x1000
+    function = struct.pack('<QQ', text, 16)
+    parts = {
+        b'.symtab': bytes(24) + (struct.pack('<IBBH', 1, 2, 0, 3) + function) * nr +
+        struct.pack('<IBBH', 7, 0x12, 0, 3) + function,  # the last one is global: it is shown
+        b'.strtab': b'\0local\0global\0',
+        b'.text': bytes(16),
+        b'.rela.plt': struct.pack('<QQq', 0x9000, 37, text) * nr,  # R_X86_64_IRELATIVE
+        b'.plt': b'\x68\0\0\0\0\x90\x90\x90' * nr,  # push 0
+    }
+    kinds = {b'.symtab': (2, 0, 2, 24), b'.strtab': (3, 0, 0, 0), b'.text': (1, 6, 0, 0), b'.rela.plt': (4, 2, 0, 24),
+             b'.plt': (1, 6, 0, 0), b'.shstrtab': (3, 0, 0, 0)}
+    names = b'\0' + b'\0'.join(kinds) + b'\0'
+    body, headers, offsets = bytearray(text), bytes(64), {}
+    for name in (b'.text', *(name for name in parts if name != b'.text')):
+        offsets[name] = len(body)
+        body += parts[name] + bytes(-len(parts[name]) % 16)
+    offsets[b'.shstrtab'] = len(body)
+    parts[b'.shstrtab'] = names
+    body += names + bytes(-len(names) % 16)
+    for name, (kind, flags, link, entry) in kinds.items():
+        headers += struct.pack('<2I4Q2I2Q', names.index(b'\0' + name + b'\0') + 1, kind, flags,
+                               offsets[name] if flags else 0, offsets[name], len(parts[name]), link, 0, 8, entry)
+    struct.pack_into('<16s2HI3QI6H', body, 0, b'\x7fELF\2\1\1', 3, 62, 1, 0, 0, len(body), 0, 64, 56, 0, 64, 7, 6)
+    (tmp_path / 'lib.so').write_bytes(body + headers)
+    name = os.fsencode(tmp_path / 'lib.so')
+    mmap = struct.pack('<2I3Q', 7, 7, 0x400000, 1 << 28, 0) + name + bytes(8 - len(name) % 8)
+    samples = [perf_file.sample(2, 0x400000 + at + 4, 7 << 32 | 7) for at in (text, offsets[b'.plt'])]
+    (tmp_path / 'data').write_bytes(perf_file.build(
+        [perf_file.attr(type=1, sample_period=1, sample_type=1 | 2)], {},
+        records=struct.pack('<IHH', 1, 2, 8 + len(mmap)) + mmap + b''.join(samples) + perf_file.FINISHED_ROUND))
+    done = run(['prlimit', '--cpu=10', program, 'script', '-i', tmp_path / 'data', '-F', 'ip,sym'])
+    (tmp_path / 'lib.so').unlink()
+    assert done.out.split()[1::2] == ['global', 'global@plt'], done

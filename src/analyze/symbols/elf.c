@@ -518,12 +518,15 @@ struct plt {
 	struct table dynamic;                         /* data NULL: there are no dynamic symbols */
 	struct plt_relocation *relocations, *by_slot; /* heap; in the order of the file, and by slot */
 	size_t nr;
+	uint32_t *shown; /* heap; the symbols before those of the PLT, but for aliases: by address, one at each */
+	size_t nr_shown;
 };
 
 static void plt_fini(struct plt *plt)
 {
 	free(plt->relocations);
 	free(plt->by_slot);
+	free(plt->shown);
 }
 
 static bool is_indirect(const struct elf_source *runtime, uint64_t info)
@@ -588,26 +591,36 @@ static int plt_read(const struct elf_source *runtime, struct plt *ret)
 	return 0;
 }
 
-/* The name of a symbol that starts there; NULL: none. They are sorted, and none was added since. */
-static const char *name_at(const struct symbols *symbols, size_t nr, uint64_t start)
+/* 0 or -ENOMEM. They are sorted. */
+static int list_shown(struct plt *plt, const struct symbols *symbols)
 {
-	size_t at = partition_point(nr, i, symbols->entries[i].start < start);
-
-	for (; at < nr && symbols->entries[at].start == start; at++)
-		if (!symbols->entries[at].dropped)
-			return symbols_name(symbols, &symbols->entries[at]);
-	return NULL;
+	plt->shown = calloc(symbols->nr, sizeof(*plt->shown));
+	if (!plt->shown)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < symbols->nr; i++)
+		if (!symbols->entries[i].dropped)
+			plt->shown[plt->nr_shown++] = i;
+	return 0;
 }
 
-/* What a relocation binds; NULL: not known. nr: symbols before those of the PLT. */
-static const char *plt_target(const struct symbols *symbols, size_t nr, const struct elf_source *runtime,
-			      const struct plt *plt, const struct plt_relocation *relocation)
+/* The name of a symbol that starts there; NULL: none. */
+static const char *name_at(const struct symbols *symbols, const struct plt *plt, uint64_t start)
+{
+	const struct symbol_entry *entries = symbols->entries;
+	const size_t at = partition_point(plt->nr_shown, i, entries[plt->shown[i]].start < start);
+	const struct symbol_entry *entry = at < plt->nr_shown ? &entries[plt->shown[at]] : NULL;
+	return entry && entry->start == start ? symbols_name(symbols, entry) : NULL;
+}
+
+/* What a relocation binds; NULL: not known. */
+static const char *plt_target(const struct symbols *symbols, const struct elf_source *runtime, const struct plt *plt,
+			      const struct plt_relocation *relocation)
 {
 	const GElf_Shdr no_section = {0};
 	GElf_Sym symbol;
 
 	if (relocation->addend)
-		return name_at(symbols, nr, file_offset(runtime, &no_section, relocation->addend));
+		return name_at(symbols, plt, file_offset(runtime, &no_section, relocation->addend));
 	if (!relocation->symbol || !plt->dynamic.data ||
 	    !gelf_getsym(plt->dynamic.data, (int)relocation->symbol, &symbol))
 		return NULL;
@@ -635,7 +648,6 @@ static int add_plt_entry(struct symbols *symbols, const char *target, uint64_t s
 /* Entry n of .plt jumps to the symbol of relocation n; the name is the symbol's with "@plt" behind. */
 static int load_plt_in_order(struct symbols *symbols, const struct elf_source *runtime, const struct plt *plt)
 {
-	const size_t nr = symbols->nr;
 	GElf_Shdr header;
 
 	if (!plt->dynamic.data || !source_section(runtime, ".plt", &header))
@@ -643,7 +655,7 @@ static int load_plt_in_order(struct symbols *symbols, const struct elf_source *r
 	struct plt_layout layout = plt_layout(runtime, &header);
 	uint64_t at = header.sh_offset + layout.header_bytes;
 	for (size_t i = 0; i < plt->nr; i++, at += layout.entry_bytes) {
-		const char *name = plt_target(symbols, nr, runtime, plt, &plt->relocations[i]);
+		const char *name = plt_target(symbols, runtime, plt, &plt->relocations[i]);
 		if (add_plt_entry(symbols, name ? name : "", at, layout.entry_bytes))
 			return -ENOMEM;
 	}
@@ -679,7 +691,7 @@ static uint64_t got_of(const struct elf_source *runtime)
  * where some functions are chosen at run time (IFUNC), there are two entries for a function with -z ibtplt, and their
  * sizes differ.
  */
-static int load_plt_section(struct symbols *symbols, size_t nr, const struct elf_source *runtime, const struct plt *plt,
+static int load_plt_section(struct symbols *symbols, const struct elf_source *runtime, const struct plt *plt,
 			    Elf_Scn *section, const GElf_Shdr *header)
 {
 	Elf_Data *data = elf_file_raw_data(section);
@@ -701,7 +713,7 @@ static int load_plt_section(struct symbols *symbols, size_t nr, const struct elf
 		if (target && add_plt_entry(symbols, target, header->sh_offset + start, (at < end ? at : end) - start))
 			return -ENOMEM;
 		const struct plt_relocation *relocation = plt_relocation_of(plt, &jump);
-		target = relocation ? plt_target(symbols, nr, runtime, plt, relocation) : NULL;
+		target = relocation ? plt_target(symbols, runtime, plt, relocation) : NULL;
 		nr_entries += target != NULL;
 		start = at;
 		end = at + jump.bytes < data->d_size ? at + jump.bytes : data->d_size;
@@ -712,14 +724,13 @@ static int load_plt_section(struct symbols *symbols, size_t nr, const struct elf
 static int load_plt_sections(struct symbols *symbols, const struct elf_source *runtime, const struct plt *plt)
 {
 	static const char *const names[] = {".plt", ".plt.sec"};
-	const size_t nr = symbols->nr;
 	int err = 0;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !err; i++) {
 		GElf_Shdr header;
 		Elf_Scn *section = source_section(runtime, names[i], &header);
 		if (section && header.sh_type == SHT_PROGBITS)
-			err = load_plt_section(symbols, nr, runtime, plt, section, &header);
+			err = load_plt_section(symbols, runtime, plt, section, &header);
 	}
 	return err;
 }
@@ -730,6 +741,8 @@ static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
 	unsigned machine = runtime->header.e_machine;
 	int err = plt_read(runtime, &plt);
 
+	if (!err)
+		err = list_shown(&plt, symbols);
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	err = machine == EM_X86_64 || machine == EM_386 ? load_plt_sections(symbols, runtime, &plt)
