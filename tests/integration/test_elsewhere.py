@@ -202,6 +202,20 @@ def test_end_of_a_bpf_program_was_lost(millrace, tmp_path):
     assert re.findall(r'bpf_prog_0+(\d)_hot', millrace('script', '-i', data, '-F', 'ip,sym').out) == ['1', '2', '3']
 
 
+def test_many_symbols_in_a_kernel_module(run, program, tmp_path):
+    """Made up: the kernel says of no code of a module that it came or went. The first ones have names."""
+    module = 0xffffffffc0000000
+    mmap = record(1, 1, struct.pack('<iI3Q', -1, 0, module, 1 << 28, 0) + b'/lib/modules/mine.ko'.ljust(24, b'\0'))
+    symbols = b''.join(record(17, 0, struct.pack('<QIHH8s', module + 16 * i, 16, 1, 0, b'f%d' % i))
+                       for i in range(400000))
+    (tmp_path / 'data').write_bytes(perf_file.build(
+        [perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)], {},
+        records=mmap + symbols + perf_file.sample(1, module + 0x78, 7 << 32 | 7) + perf_file.FINISHED_ROUND))
+    done = run(['prlimit', '--cpu=10', program, 'script', '-i', tmp_path / 'data', '-F', 'ip,sym'])
+    (tmp_path / 'data').unlink()
+    assert done.out.split() == ['ffffffffc0000078', 'f7'], done
+
+
 def test_records_of_bpf_programs_that_are_too_long(millrace, tmp_path):
     """The kernel gives several recorders records with old bytes behind the trailer: not a time, nor an event."""
     def timed(kind, body, time, junk=b''):

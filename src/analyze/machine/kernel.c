@@ -9,6 +9,9 @@
 #include "analyze/symbols/bpf_lines.h"
 #include "analyze/symbols/dso.h"
 
+/* Each means to sort those of its object anew; a program that is loaded again and again is none. */
+enum { MOST_ADDED = 1 << 13 };
+
 static const char image_name[] = "[kernel.kallsyms]";
 
 int kernel_init(struct kernel *kernel, const struct symbol_options *options, struct session *session,
@@ -78,6 +81,23 @@ int kernel_map(struct kernel *kernel, const struct kernel_map_record *record)
 	return 0;
 }
 
+/* 0 or -ENOMEM. */
+static int add_symbol(struct kernel *kernel, struct dso *dso, uint64_t start, uint32_t len, const char *name)
+{
+	struct symbols *symbols = &dso->symbols;
+	const struct symbol *there = symbols->nr ? symbols_find(symbols, start) : NULL;
+
+	if (there && there->start == start && there->end == start + len && strcmp(there->name, name) == 0)
+		return 0;
+	if (symbols->nr && kernel->nr_added == MOST_ADDED)
+		return 0;
+	kernel->nr_added += symbols->nr != 0;
+	if (symbols_add(symbols, start, len, SYMBOL_LOCAL, name, strlen(name)))
+		return -ENOMEM;
+	symbols_fixup(symbols, SYMBOLS_KEEP_ALIASES);
+	return 0;
+}
+
 int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const char *name, bool gone)
 {
 	const struct map *at = maps_find(kernel->modules, address);
@@ -98,9 +118,8 @@ int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const c
 	if (dso->kind == DSO_KSYMBOL)
 		dso->bpf_lines = kernel->bpf_lines;
 	dso->loaded = true;
-	if (symbols_add(&dso->symbols, at ? map_address(at, address) : address, len, SYMBOL_LOCAL, name, strlen(name)))
+	if (add_symbol(kernel, dso, at ? map_address(at, address) : address, len, name))
 		return -ENOMEM;
-	symbols_fixup(&dso->symbols, SYMBOLS_KEEP_ALIASES);
 	const struct map map = {.start = address, .end = address + len, .object = dso, .identity = true};
 	return at ? 0 : maps_insert(kernel->modules, &map);
 }

@@ -21,6 +21,7 @@ struct kernel {
 	struct map map;         /* of the kernel itself; object NULL: no record had it */
 	struct kernel_image image;
 	struct bpf_lines *bpf_lines; /* NULL: there are none, or no BPF program was seen */
+	unsigned nr_added;           /* symbols of records to objects that had some */
 };
 
 int kernel_init(struct kernel *kernel, const struct symbol_options *options, struct session *session,
