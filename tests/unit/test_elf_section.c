@@ -131,6 +131,11 @@ static void test_cursor_that_goes_on(void **state)
 	end_section(&subject);
 }
 
+static const char *text_at(const struct subject *subject, size_t offset)
+{
+	return (const char *)subject->bytes.data + offset;
+}
+
 static void test_texts(void **state)
 {
 	struct subject subject;
@@ -138,10 +143,10 @@ static void test_texts(void **state)
 	(void)state;
 	make_section(&subject);
 	for (uint32_t offset = LONG_TEXT - 20 * 4096; offset < LONG_TEXT; offset++)
-		assert_string_equal(elf_section_text(&subject.section, offset), subject.bytes.data + offset);
+		assert_string_equal(elf_section_text(&subject.section, offset), text_at(&subject, offset));
 	assert_true(elf_text_is_too_long(elf_section_text(&subject.section, LONG_TEXT)));
 	assert_int_equal(strlen(elf_section_text(&subject.section, LONG_TEXT + NAME_BYTES)),
-			 strlen((const char *)subject.bytes.data + LONG_TEXT + NAME_BYTES));
+			 strlen(text_at(&subject, LONG_TEXT + NAME_BYTES)));
 	assert_string_equal(elf_section_text(&subject.section, LAST_TEXT - 1), "");
 	assert_null(elf_section_text(&subject.section, LAST_TEXT));
 	assert_null(elf_section_text(&subject.section, SECTION_BYTES - 1));
@@ -157,7 +162,7 @@ static void test_no_more_is_read_than_needed(void **state)
 	(void)state;
 	make_section(&subject);
 	assert_int_equal(ftruncate(subject.section.fd, OFFSET + CUT), 0);
-	assert_string_equal(elf_section_text(&subject.section, 1000), subject.bytes.data + 1000);
+	assert_string_equal(elf_section_text(&subject.section, 1000), text_at(&subject, 1000));
 	expect_rest(&subject, 2000, 10);
 	expect_part(&subject, 8000, CUT - 10000);
 	assert_int_equal(elf_section_part(&subject.section, CUT - 10, 20).len, 0);
