@@ -277,6 +277,20 @@ def test_directory_that_vanishes(millrace, tmp_path):
     assert done.err.count('switching the output') == 1
 
 
+@pytest.mark.parametrize('command', ['kill -USR2 $PPID; exec sleep 1000', 'true'])
+@pytest.mark.parametrize('options', [[], ['--threads']], ids=' '.join)
+@pytest.mark.parametrize('change, word', [('mv x y', 'renamed'), ('rm -r x', 'removed')])
+def test_another_file_in_its_place(millrace, tmp_path, options, command, change, word):
+    """It is not renamed, nor told of as a part of the recording."""
+    done = millrace('record', '--switch-output', '-e', 'cpu-clock', '-o', 'x', *options, '--', 'sh', '-c',
+                    f'{change}; echo of another >x; {command}', cwd=tmp_path, status=255)
+    assert (tmp_path / 'x').read_text() == 'of another\n' and f'x was {word} while' in done.err, done.err
+    assert 'wrote' not in done.err and not parts_of(tmp_path / 'x')
+    place = re.search(r'captured \d+ samples, .* MB in (.*); lost', done.err)[1]
+    assert place == 'no file' if word == 'removed' else place.endswith('/y')
+    assert word == 'removed' or regions(tmp_path / 'y')
+
+
 def test_disk_that_fills(millrace, programs, need_tracefs, tmpfs):
     disk = tmpfs('2m')
     done = millrace('record', '--switch-output=400K', '-m', '32', '-e', COUNTED, '-o', disk / 'p.data', '--',

@@ -121,6 +121,28 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 	return err ? err : off_cpu_snapshot(rotation->off_cpu, job->window, &job->records);
 }
 
+/* Of one that others removed or renamed: another file may have its name, which is not ours to rename. */
+static int check_change(const struct output_path *dest, enum output_change change, struct diag *reterr)
+{
+	if (change == OUTPUT_IN_PLACE)
+		return 0;
+	return diag_set(reterr, -ESTALE, "%s was %s while it was recorded", dest->path,
+			change == OUTPUT_REMOVED ? "removed" : "renamed");
+}
+
+/* The one that is recorded into at the end has its first name until then. */
+static enum output_change note_change(struct rotation *rotation, const struct output_file *output)
+{
+	AUTO_FREE char *renamed = NULL;
+	enum output_change change = output_path_change(&output->dest, &renamed);
+
+	if (!rotation->names.nr) {
+		rotation->change = change;
+		rotation->renamed = take_ptr(renamed);
+	}
+	return change;
+}
+
 /* Finishes an output here and now. The job, whose own output is not used, stays the caller's. */
 static int finish_output(struct rotation *rotation, struct finisher_job *job, struct output_file *output,
 			 const struct output_closing *closing, struct diag *reterr)
@@ -145,12 +167,14 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 
 	int put_err = output_file_put(output, params, &job->records, err ? &later : reterr);
 	err = err ? err : put_err;
-	if (!job->name)
-		rotation->change = output_path_change(&output->dest, &rotation->renamed);
+	enum output_change change = job->while_open ? OUTPUT_IN_PLACE : note_change(rotation, output);
 	int close_err = output_file_close(output, params, &of_end, &result, err ? &later : reterr);
 	err = err ? err : close_err;
 	result.end_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - of_end.cpu_from_ns;
-	if (job->name && rename(path, job->name)) {
+	if (job->name && change != OUTPUT_IN_PLACE) {
+		int change_err = check_change(&output->dest, change, err ? &later : reterr);
+		err = err ? err : change_err;
+	} else if (job->name && rename(path, job->name)) {
 		if (!err)
 			err = diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->name, strerror(errno));
 	} else if (job->name) {
@@ -323,6 +347,7 @@ static int open_path(struct rotation *rotation, struct finisher_job *job, struct
 static int open_next(struct rotation *rotation, struct finisher_job *job, struct diag *reterr)
 {
 	const char *path = rotation->output->dest.path;
+	AUTO_FREE char *renamed = NULL;
 	size_t initial_bytes =
 		rotation->params->options->tail_synthesize ? 0 : 2 * rotation->initial_bytes + INITIAL_GROWTH;
 
@@ -333,9 +358,12 @@ static int open_next(struct rotation *rotation, struct finisher_job *job, struct
 		job->output.dest.path = path;
 		return output_file_open_retained(&job->output, rotation->params, reterr);
 	}
+	int err = check_change(&rotation->output->dest, output_path_change(&rotation->output->dest, &renamed), reterr);
+	if (err)
+		return err;
 	if (rename(path, job->while_open))
 		return diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->while_open, strerror(errno));
-	int err = open_path(rotation, job, reterr);
+	err = open_path(rotation, job, reterr);
 	if (!err)
 		err = output_file_open(&job->output, rotation->params, initial_bytes, reterr);
 	if (err) {
