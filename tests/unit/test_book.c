@@ -492,13 +492,20 @@ static void test_times_between_clocks(void **state)
 	assert_int_equal(ledger_book_close(&fake.book), 0);
 	assert_int_equal(fake.book.ledger.nr_entries, 1);
 	assert_int_equal(fake.book.ledger.entries[0].to_ns, 0);
-	/* What was before the start is given its time, and so is all where the clock is not known at the end. */
+	/* What was before the start is given its time, and so is all where the clock is not known at the end, or was
+	 * set back. */
 	const struct ledger_entry early = {.cause = LEDGER_STORAGE, .from_ns = 1, .to_ns = 1};
 	ledger_book_fini(&fake.book);
 	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);
 	assert_int_equal(ledger_add(&fake.book.ledger, &early), 0);
 	assert_int_equal(ledger_book_close(&fake.book), 0);
 	assert_true(fake.book.start.perf_ns);
+	assert_int_equal(fake.book.ledger.entries[0].to_ns, fake.book.start.perf_ns);
+	ledger_book_fini(&fake.book);
+	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);
+	fake.book.start.perf_ns += UINT64_C(3600000000000);
+	lost(CPU_0, 18);
+	assert_int_equal(ledger_book_close(&fake.book), 0);
 	assert_int_equal(fake.book.ledger.entries[0].to_ns, fake.book.start.perf_ns);
 	ledger_book_fini(&fake.book);
 	assert_int_equal(ledger_book_open(&fake.book, &fake.set, NULL), 0);

@@ -261,10 +261,13 @@ uint64_t ledger_book_now(const struct ledger_book *book)
 	return now.perf_ns || !start->perf_ns ? now.perf_ns : start->perf_ns + (now.ns - start->ns);
 }
 
-/* From one clock to the other, which may run at another rate. */
+/*
+ * From one clock to the other, which may run at another rate. One that is not known, or was set back, gives the time of
+ * the start.
+ */
 static uint64_t to_perf(const struct ledger_moment *start, const struct ledger_moment *end, uint64_t ns)
 {
-	if (!start->perf_ns || !end->perf_ns || end->ns <= start->ns || ns <= start->ns)
+	if (!start->perf_ns || end->perf_ns < start->perf_ns || end->ns <= start->ns || ns <= start->ns)
 		return start->perf_ns;
 	double rate = (double)(end->perf_ns - start->perf_ns) / (double)(end->ns - start->ns);
 	return start->perf_ns + (uint64_t)((double)(ns - start->ns) * rate);
