@@ -217,7 +217,8 @@ def peak_memory(args):
     The most memory that a command has, in KiB. A small process starts it: ru_maxrss begins with what the process had
     that called exec(2), which here are the tests (exec_mmap() in the kernel's fs/exec.c).
     """
-    script = ('import os, subprocess, sys; _, status, used = os.wait4(subprocess.Popen(sys.argv[1:]).pid, 0)\n'
+    script = ('import os, subprocess, sys; child = subprocess.Popen(sys.argv[1:])\n'
+              '_, status, used = os.wait4(child.pid, 0)\n'
               'print(used.ru_maxrss); sys.exit(os.waitstatus_to_exitcode(status))')
     return int(run_command([sys.executable, '-c', script, *args]).out.splitlines()[-1])
 
