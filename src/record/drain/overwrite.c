@@ -284,7 +284,7 @@ static bool make_places(struct overwrite *overwrite)
 
 static void wait_for_post(sem_t *semaphore)
 {
-	while (sem_wait(semaphore)) /* EINTR */
+	while (sem_wait(semaphore) && errno == EINTR)
 		;
 }
 
