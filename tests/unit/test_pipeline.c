@@ -87,6 +87,17 @@ static void queue_all(struct writer *writer, const struct span spans[], unsigned
 	assert_int_equal(err, 0);
 }
 
+/* A pipeline without compression, whose writer keeps all in memory. */
+static void open_in_memory(struct batch_pool **ret_pool, struct writer **ret)
+{
+	const struct batch_pool_params params = {.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES};
+	struct writer *inner;
+
+	assert_int_equal(batch_pool_new(&params, ret_pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(*ret_pool, inner, ret), 0);
+}
+
 static void feed(const struct load *load, struct writer *writer)
 {
 	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
@@ -1468,20 +1479,14 @@ static void test_error_of_a_flush(void **state)
 	static const struct stage_ops ops = {.name = "keeping", .process = keep, .flush = give_out};
 	struct keeping first = {.stage.ops = &failing, .last = &first.first};
 	struct keeping second = {.stage.ops = &ops, .last = &second.first};
-	struct writer *inner, *writer;
+	struct writer *writer;
 	struct batch_pool *pool;
 	uint8_t record[MAX_RECORD];
 	unsigned seed = 1;
 	const struct span span = {record, make_record(&seed, false, record)};
 
 	(void)state;
-	assert_int_equal(
-		batch_pool_new(
-			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
-			&pool, NULL),
-		0);
-	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
-	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	open_in_memory(&pool, &writer);
 	pipeline_add_stage(writer, &first.stage);
 	pipeline_add_stage(writer, &second.stage);
 	queue_all(writer, &span, 1);
@@ -1576,7 +1581,7 @@ static void test_error_of_a_stage_sticks(void **state)
 {
 	static const struct stage_ops refusing = {.name = "refusing", .process = refuse};
 	struct stage stage = {.ops = &refusing};
-	struct writer *inner, *writer;
+	struct writer *writer;
 	struct batch_pool *pool;
 	uint8_t record[MAX_RECORD];
 	unsigned seed = 1;
@@ -1584,13 +1589,7 @@ static void test_error_of_a_stage_sticks(void **state)
 	uint64_t stored;
 
 	(void)state;
-	assert_int_equal(
-		batch_pool_new(
-			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
-			&pool, NULL),
-		0);
-	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
-	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	open_in_memory(&pool, &writer);
 	pipeline_add_stage(writer, &stage);
 	queue_all(writer, &span, 1);
 	assert_int_equal(writer_complete(writer, WRITER_ALL), -EBADMSG);
@@ -1605,20 +1604,14 @@ static void test_error_behind_a_stage(void **state)
 	static const struct stage_ops passing = {.name = "passing", .process = stage_pass};
 	static const struct stage_ops refusing = {.name = "refusing", .process = refuse};
 	struct stage stages[2] = {{.ops = &passing}, {.ops = &refusing}};
-	struct writer *inner, *writer;
+	struct writer *writer;
 	struct batch_pool *pool;
 	uint8_t record[MAX_RECORD];
 	unsigned seed = 1, tries = 0;
 	const struct span span = {record, make_record(&seed, false, record)};
 
 	(void)state;
-	assert_int_equal(
-		batch_pool_new(
-			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
-			&pool, NULL),
-		0);
-	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
-	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	open_in_memory(&pool, &writer);
 	pipeline_add_stage(writer, &stages[0]);
 	pipeline_add_stage(writer, &stages[1]);
 	queue_all(writer, &span, 1);
@@ -1661,7 +1654,7 @@ static void test_stage_pass_returns_the_error(void **state)
 {
 	static const struct stage_ops ops = {.name = "late", .process = keep_first, .flush = pass_first};
 	struct late late = {.stage.ops = &ops};
-	struct writer *inner, *writer;
+	struct writer *writer;
 	struct batch_pool *pool;
 	uint8_t record[MAX_RECORD];
 	unsigned seed = 1;
@@ -1669,13 +1662,7 @@ static void test_stage_pass_returns_the_error(void **state)
 	uint64_t stored;
 
 	(void)state;
-	assert_int_equal(
-		batch_pool_new(
-			&(struct batch_pool_params){.nr_pipelines = 1, .no_index = true, .extent_bytes = EXTENT_BYTES},
-			&pool, NULL),
-		0);
-	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
-	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	open_in_memory(&pool, &writer);
 	pipeline_add_stage(writer, &late.stage);
 	for (unsigned i = 0; i < 2; i++) {
 		queue_all(writer, &span, 1);
