@@ -15,6 +15,21 @@
 #include "base/span.h"
 #include "record/build_ids/object_cache.h"
 
+/* The linker puts it in the place of libc's (--wrap): what another recorder does before a copy gets its name. */
+int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
+static const struct cache_entry *made_by_another;
+
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+	const struct cache_entry *entry = made_by_another;
+
+	made_by_another = NULL;
+	if (entry)
+		assert_int_equal(object_cache_put_bytes(entry, span_of_text("elf")), 0);
+	return __real_renameat(from_dir, from, to_dir, to);
+}
+
 static char place[] = "/tmp/millrace-object-cache-XXXXXX";
 
 static int make_place(void **state)
@@ -95,11 +110,30 @@ static void a_file_that_is_too_large_is_not_copied(void **state)
 	assert_true(object_cache_has(&entry));
 }
 
+/* One in another PID namespace has our number, too: neither takes the other's copy away. */
+static void two_recorders_copy_the_same_object(void **state)
+{
+	struct cache_entry entry = {.name = "/opt/both", .leaf = "elf", .id = {.bytes = {4, 5, 6}, .len = 3}};
+	char cache[160], command[256];
+
+	(void)state;
+	snprintf(cache, sizeof(cache), "%s/both", place);
+	AUTO_FD int dir = entry.dir_fd = object_cache_open(cache);
+	assert_true(dir >= 0);
+	made_by_another = &entry;
+	assert_int_equal(object_cache_put_bytes(&entry, span_of_text("elf")), 0);
+	assert_null(made_by_another);
+	assert_true(object_cache_has(&entry));
+	snprintf(command, sizeof(command), "test \"$(find %s -type f)\" = %s/opt/both/040506/elf", cache, cache);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_are_found_by_their_build_id),
 		cmocka_unit_test(a_file_that_is_too_large_is_not_copied),
+		cmocka_unit_test(two_recorders_copy_the_same_object),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

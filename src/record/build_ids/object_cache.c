@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -166,17 +168,23 @@ static void copy_fini(struct copy *copy)
 	free(copy->place);
 }
 
+/* A recorder in another PID namespace may have our number, and make the same copy. */
 static int copy_begin(const struct cache_entry *entry, struct copy *ret)
 {
+	uint64_t number;
+
 	*ret = (struct copy){.fd = -1, .dir_fd = -1, .place = place_of(entry)};
-	snprintf(ret->name, sizeof(ret->name), ".%s.%d", entry->leaf, (int)getpid());
 	if (!ret->place)
 		return -ENOMEM;
 	ret->dir_fd = make_directories(entry->dir_fd, ret->place);
 	if (ret->dir_fd < 0)
 		return ret->dir_fd;
-	unlinkat(ret->dir_fd, ret->name, 0);
-	ret->fd = openat(ret->dir_fd, ret->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	do {
+		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+			return -errno;
+		snprintf(ret->name, sizeof(ret->name), ".%s.%016" PRIx64, entry->leaf, number);
+		ret->fd = openat(ret->dir_fd, ret->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	} while (ret->fd < 0 && errno == EEXIST);
 	return ret->fd < 0 ? -errno : 0;
 }
 
