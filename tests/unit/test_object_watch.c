@@ -2,6 +2,7 @@
 /* Without events: what is mapped is told as records, of processes that have ended or of this one. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +34,20 @@
 #include "sysinfo/elf_note.h"
 
 enum { WAIT_MS = 5000, ANY_GENERATION = 0, OTHER_MAPS = 2000, MAPS_BETWEEN_NOTES = 50 };
+
+/* The linker puts it in the place of libc's (--wrap): the clock of the day is set forward behind this call. */
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+static bool is_clock_set;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int ret = __real_clock_gettime(clock, now);
+
+	if (clock == CLOCK_REALTIME && is_clock_set)
+		now->tv_sec -= 3600;
+	return ret;
+}
 
 static char place[] = "/tmp/millrace-object-watch-XXXXXX";
 static char program[128]; /* a copy of this test, which has a build-id */
@@ -425,6 +440,27 @@ static void an_old_perf_map_of_a_process_that_was_not_seen_is_not_taken(void **s
 		assert_int_equal(results[i], maps[i].err);
 }
 
+/* The thread is at work when it is to end. */
+static void the_end_waits_by_no_clock_that_can_be_set(void **state)
+{
+	enum { SLOW_MAPS = 100 };
+	char slow[160];
+	struct file_id id = file;
+
+	(void)state;
+	make_slow_path(slow);
+	size_t before = nr_fds();
+	struct object_watch *watch = start();
+	for (unsigned i = 0; i < SLOW_MAPS; i++) {
+		id.inode = file.inode + 1 + i; /* it is another file, and so looked for at each place */
+		note_map_of(watch, getpid(), slow, &id);
+	}
+	is_clock_set = true;
+	object_watch_free(watch);
+	is_clock_set = false;
+	assert_int_equal(nr_fds(), before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -437,6 +473,7 @@ int main(void)
 		cmocka_unit_test(processes_of_the_start_are_looked_at_behind_it),
 		cmocka_unit_test(an_old_perf_map_of_a_process_that_was_not_seen_is_not_taken),
 		cmocka_unit_test(maps_are_read_once_for_all_deleted_files_of_a_process),
+		cmocka_unit_test(the_end_waits_by_no_clock_that_can_be_set),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

@@ -137,6 +137,8 @@ struct object_watch {
 	struct notifier wake;                         /* something is pending, or it is to end */
 	uint64_t rest_ns, earlier_at_ns;              /* of CLOCK_MONOTONIC */
 	bool running, abandoned;
+	bool ended;         /* under the lock, and so is `end`, which tells of it */
+	pthread_cond_t end; /* of CLOCK_MONOTONIC */
 	pthread_t thread;
 };
 
@@ -823,6 +825,10 @@ static void *run(void *data)
 			timeout = HUNG_UP_MS;
 		}
 	}
+	pthread_mutex_lock(&watch->lock);
+	watch->ended = true;
+	pthread_cond_signal(&watch->end);
+	pthread_mutex_unlock(&watch->lock);
 	return NULL;
 }
 
@@ -895,9 +901,14 @@ static uint64_t rest_of(uint64_t interval_ns)
 int object_watch_open(const struct object_watch_params *params, struct object_watch **ret)
 {
 	struct object_watch *watch = calloc(1, sizeof(*watch));
+	pthread_condattr_t attr;
 
 	if (!watch)
 		return -ENOMEM;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&watch->end, &attr);
+	pthread_condattr_destroy(&attr);
 	pthread_mutex_init(&watch->lock, NULL);
 	pthread_mutex_init(&watch->rings_lock, NULL);
 	watch->pending.last = &watch->pending.first;
@@ -926,20 +937,31 @@ int object_watch_start(struct object_watch *watch)
 	return err;
 }
 
+/* The lock is held. Whether the thread has ended in time. */
+static bool wait_for_end(struct object_watch *watch)
+{
+	struct timespec until;
+	int err = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += JOIN_TIMEOUT_S;
+	while (!watch->ended && !err)
+		err = pthread_cond_timedwait(&watch->end, &watch->lock, &until);
+	return watch->ended;
+}
+
 void object_watch_stop(struct object_watch *watch)
 {
-	struct timespec limit;
-
 	if (!watch || !watch->running)
 		return;
 	watch->running = false;
 	pthread_mutex_lock(&watch->lock);
 	watch->stop_by_ns = clock_ns(CLOCK_MONOTONIC) + STOP_TIMEOUT_S * UINT64_C(1000000000);
-	pthread_mutex_unlock(&watch->lock);
 	notifier_notify(&watch->wake);
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += JOIN_TIMEOUT_S;
-	watch->abandoned = pthread_timedjoin_np(watch->thread, NULL, &limit) != 0;
+	watch->abandoned = !wait_for_end(watch);
+	pthread_mutex_unlock(&watch->lock);
+	if (!watch->abandoned)
+		pthread_join(watch->thread, NULL);
 	if (watch->abandoned)
 		log_note("a file system does not answer: objects whose files were not opened yet are not kept");
 	else if (watch->nr_too_late)
@@ -990,6 +1012,7 @@ void object_watch_free(struct object_watch *watch)
 	free(watch->polls);
 	pthread_mutex_destroy(&watch->lock);
 	pthread_mutex_destroy(&watch->rings_lock);
+	pthread_cond_destroy(&watch->end);
 	free(watch);
 }
 
