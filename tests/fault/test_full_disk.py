@@ -50,13 +50,14 @@ def test_recover_into_a_full_disk(millrace, need_root, tmpfs, tmp_path, kind):
     millrace('record', *kind, '-e', 'cpu-clock', '-o', source, '--', 'true')
     with open(source / main, 'ab') as file:
         file.write(bytes(256 * 1024))
-    if kind:
-        target.mkdir()
-    (target / main).write_bytes(b'earlier')
+    earlier = {target: b'earlier', target.with_name('p.data.old'): b'older'}
+    for path, text in earlier.items():
+        if kind:
+            path.mkdir()
+        (path / main).write_bytes(text)
     done = millrace('recover', '-o', target, source, status=255)
     assert 'No space left' in done.err
-    assert [file.name for file in target.parent.iterdir()] == ['p.data']
-    assert (target / main).read_bytes() == b'earlier'
+    assert {path: (path / main).read_bytes() for path in target.parent.iterdir()} == earlier
 
 
 def test_disk_without_room_for_anything(millrace, need_root, tmpfs):

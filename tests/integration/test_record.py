@@ -446,6 +446,7 @@ def test_command_that_its_exec_refuses(millrace, tmp_path, file, options):
     if not loader:
         pytest.skip('/bin/true names no loader')
     file.write_text('precious')
+    file.with_name(file.name + '.old').write_text('kept before')
 
     def refused():
         before = {path.name: (path.stat().st_ino, path.read_bytes()) for path in tmp_path.iterdir()}

@@ -227,16 +227,26 @@ static int create_directory(int dir_fd, const char *name)
 	return err ? err : take_fd(&fd);
 }
 
+/* 0 or -errno. */
+static int form_temporary(char ret_name[FILE_PLACE_TEMPORARY_ROOM])
+{
+	uint64_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return -errno;
+	snprintf(ret_name, FILE_PLACE_TEMPORARY_ROOM, ".millrace-%016llx", (unsigned long long)number);
+	return 0;
+}
+
 static int create_unused(const struct file_place *place, int (*make)(int dir_fd, const char *name),
 			 char ret_name[FILE_PLACE_TEMPORARY_ROOM])
 {
-	uint64_t number;
 	int fd;
 
 	do {
-		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-			return -errno;
-		snprintf(ret_name, FILE_PLACE_TEMPORARY_ROOM, ".millrace-%016llx", (unsigned long long)number);
+		int err = form_temporary(ret_name);
+		if (err)
+			return err;
 		fd = make(place->dir_fd, ret_name);
 	} while (fd == -EEXIST);
 	return fd;
@@ -260,6 +270,13 @@ int file_place_rename(const struct file_place *place, const char *temporary)
 void file_place_discard(const struct file_place *place, const char *temporary)
 {
 	unlinkat(place->dir_fd, temporary, 0);
+}
+
+int file_place_set_aside(const struct file_place *place, const char *name, char ret_name[FILE_PLACE_TEMPORARY_ROOM])
+{
+	int err = form_temporary(ret_name);
+
+	return err ? err : renameat(place->dir_fd, name, place->dir_fd, ret_name) ? -errno : 0;
 }
 
 int file_place_open(const struct file_place *place, int flags)

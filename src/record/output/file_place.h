@@ -47,5 +47,8 @@ int file_place_rename(const struct file_place *place, const char *temporary);
 int file_place_create_temporary_directory(const struct file_place *place, char ret_name[FILE_PLACE_TEMPORARY_ROOM]);
 void file_place_discard(const struct file_place *place, const char *temporary);
 
+/* Gives what is called `name` in that directory a temporary name: 0; -ENOENT: there is nothing of that name; -errno. */
+int file_place_set_aside(const struct file_place *place, const char *name, char ret_name[FILE_PLACE_TEMPORARY_ROOM]);
+
 /* Opens an existing file that is not regular, if it is still the one that file_place_find() found: an fd, or -errno. */
 int file_place_open(const struct file_place *place, int flags);

@@ -168,39 +168,67 @@ static int check_old(const struct file_place *place, struct diag *reterr)
 	return err;
 }
 
-/* Makes room for the name. */
-static int remove_old(const struct file_place *place, const char *old, bool by_directory, struct diag *reterr)
+static int rename_to_free(const struct file_place *place, const char *from, const char *to)
+{
+	if (renameat2(place->dir_fd, from, place->dir_fd, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	/* EINVAL: file systems that cannot do this. */
+	return errno != EINVAL || renameat(place->dir_fd, from, place->dir_fd, to) ? -errno : 0;
+}
+
+static void remove_older(const struct file_place *place, const char *older)
 {
 	struct stat st;
 
-	if (fstatat(place->dir_fd, old, &st, AT_SYMLINK_NOFOLLOW))
-		return 0;
-	if (!S_ISDIR(st.st_mode))
-		return by_directory && unlinkat(place->dir_fd, old, 0)
-			       ? diag_set(reterr, -errno, "%s.old: %s", place->path, strerror(errno))
-			       : 0;
-	remove_recording(place->dir_fd, old);
-	return 0;
+	if (!*older || fstatat(place->dir_fd, older, &st, AT_SYMLINK_NOFOLLOW))
+		return;
+	if (S_ISDIR(st.st_mode))
+		remove_recording(place->dir_fd, older);
+	else
+		unlinkat(place->dir_fd, older, 0);
 }
 
-/* What was recorded before, or a link that is not followed, is kept, one generation of it. 1: there was something. */
-static int keep_old(const struct file_place *place, struct diag *reterr)
+/* Undoes keep_old(), if the name is free. */
+static void give_back(const struct file_place *place, const char *older)
 {
 	AUTO_FREE char *old = NULL;
-	mode_t mode = place->exists ? place->st.st_mode : 0;
 
+	if (old_name(place, &old, NULL))
+		return;
+	if (rename_to_free(place, old, place->name))
+		remove_older(place, older);
+	else if (*older)
+		rename_to_free(place, older, old);
+}
+
+/*
+ * What was recorded before, or a link that is not followed, is kept, one generation of it; ret_older: the temporary
+ * name of what was kept before, "": there was nothing. 1: there was something to be kept.
+ */
+static int keep_old(const struct file_place *place, char ret_older[FILE_PLACE_TEMPORARY_ROOM], struct diag *reterr)
+{
+	AUTO_FREE char *old = NULL;
+
+	*ret_older = '\0';
 	int err = check_old(place, reterr);
 	if (err || !has_old(place))
 		return err;
 	err = old_name(place, &old, reterr);
-	if (!err)
-		err = remove_old(place, old, S_ISDIR(mode), reterr);
 	if (err)
 		return err;
-	if (renameat(place->dir_fd, place->name, place->dir_fd, old))
-		return diag_set(reterr, -errno, "cannot keep %s as %s.old: %s", place->path, place->path,
-				strerror(errno));
-	if (S_ISLNK(mode))
+	err = file_place_set_aside(place, old, ret_older);
+	if (err)
+		*ret_older = '\0';
+	if (err && err != -ENOENT)
+		return diag_set(reterr, err, "%s.old: %s", place->path, strerror(-err));
+	if (renameat(place->dir_fd, place->name, place->dir_fd, old)) {
+		err = diag_set(reterr, -errno, "cannot keep %s as %s.old: %s", place->path, place->path,
+			       strerror(errno));
+		if (*ret_older)
+			rename_to_free(place, ret_older, old);
+		return err;
+	}
+	if (S_ISLNK(place->st.st_mode))
 		log_note("%s was a link of another user: it is not followed, and is now called %s.old", place->path,
 			 place->path);
 	return 1;
@@ -216,32 +244,35 @@ struct unnamed_output {
 	char temporary[FILE_PLACE_TEMPORARY_ROOM];
 };
 
-/* In place of what has the name now, which is kept. 1: there was something. */
-static int give_name(const struct file_place *place, const char *temporary, struct diag *reterr)
+/* In place of what has the name now, which is kept, as `dest` tells then. */
+static int give_name(const struct file_place *place, const char *temporary, struct output_path *dest,
+		     struct diag *reterr)
 {
-	int kept = keep_old(place, reterr);
+	int kept = keep_old(place, dest->older, reterr);
 
 	if (kept < 0)
 		return kept;
 	int err = file_place_rename(place, temporary);
-	return err ? create_error(place->path, err, reterr) : kept;
+	if (err && kept)
+		give_back(place, dest->older);
+	dest->kept = kept && !err;
+	if (err)
+		*dest->older = '\0';
+	return err ? create_error(place->path, err, reterr) : 0;
 }
 
 /* The file is made before what was recorded before is touched: one that cannot be made has changed nothing. */
-static int create_file(const struct file_place *place, bool *ret_kept, struct diag *reterr)
+static int create_file(const struct file_place *place, struct output_path *dest, struct diag *reterr)
 {
 	char temporary[FILE_PLACE_TEMPORARY_ROOM];
 	AUTO_FD int fd = file_place_create_temporary(place, temporary);
 
 	if (fd < 0)
 		return create_error(place->path, fd, reterr);
-	int kept = give_name(place, temporary, reterr);
-	if (kept < 0) {
+	int err = give_name(place, temporary, dest, reterr);
+	if (err)
 		file_place_discard(place, temporary);
-		return kept;
-	}
-	*ret_kept = kept;
-	return take_fd(&fd);
+	return err ? err : take_fd(&fd);
 }
 
 static int create_unnamed(struct file_place *place, struct unnamed_output **ret, struct diag *reterr)
@@ -300,8 +331,7 @@ static int open_path(const char *path, bool named, struct output_path *ret, stru
 			return create_error(dest.path, dest.fd, reterr);
 	} else {
 		dest.made = named;
-		dest.fd =
-			named ? create_file(&place, &dest.kept, reterr) : create_unnamed(&place, &dest.unnamed, reterr);
+		dest.fd = named ? create_file(&place, &dest, reterr) : create_unnamed(&place, &dest.unnamed, reterr);
 		if (dest.fd < 0)
 			return dest.fd;
 	}
@@ -328,13 +358,12 @@ int output_path_name(struct output_path *dest, struct diag *reterr)
 	/* Another one may have this name by now. */
 	struct file_place *place = &unnamed->place;
 	place->exists = fstatat(place->dir_fd, place->name, &place->st, AT_SYMLINK_NOFOLLOW) == 0;
-	int kept = give_name(place, unnamed->temporary, reterr);
-	if (kept < 0)
-		return kept;
+	int err = give_name(place, unnamed->temporary, dest, reterr);
+	if (err)
+		return err;
 	unnamed_free(unnamed);
 	dest->unnamed = NULL;
 	dest->made = true;
-	dest->kept = kept;
 	return 0;
 }
 
@@ -357,7 +386,7 @@ static int create_main(const struct file_place *place, char temporary[FILE_PLACE
 }
 
 /* As a file is: made before what was recorded before is touched. */
-static int create_directory(const struct file_place *place, bool *ret_kept, struct diag *reterr)
+static int create_directory(const struct file_place *place, struct output_path *dest, struct diag *reterr)
 {
 	char temporary[FILE_PLACE_TEMPORARY_ROOM];
 	AUTO_FD int dir_fd = -1;
@@ -367,13 +396,12 @@ static int create_directory(const struct file_place *place, bool *ret_kept, stru
 		return fd;
 	if (place->exists && S_ISREG(place->st.st_mode) && !place->st.st_size)
 		unlinkat(place->dir_fd, place->name, 0); /* a file gives its name to no directory */
-	int kept = give_name(place, temporary, reterr);
-	if (kept < 0) {
+	int err = give_name(place, temporary, dest, reterr);
+	if (err) {
 		unlinkat(dir_fd, MAIN_FILE, 0);
 		unlinkat(place->dir_fd, temporary, AT_REMOVEDIR);
-		return kept;
+		return err;
 	}
-	*ret_kept = kept;
 	return take_fd(&fd);
 }
 
@@ -387,7 +415,7 @@ int output_path_open_directory(const char *path, struct output_path *ret, struct
 		return err;
 	if (asprintf(&dest.main_path, "%s/" MAIN_FILE, place.path) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	dest.fd = create_directory(&place, &dest.kept, reterr);
+	dest.fd = create_directory(&place, &dest, reterr);
 	if (dest.fd < 0) {
 		free(dest.main_path);
 		return dest.fd;
@@ -447,8 +475,18 @@ int output_path_sync_names(const struct output_path *dest)
 	return err;
 }
 
+void output_path_confirm(struct output_path *dest)
+{
+	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
+
+	if (*dest->older && !file_place_find(dest->path, &place, NULL))
+		remove_older(&place, dest->older);
+	*dest->older = '\0';
+}
+
 int output_path_close(struct output_path *dest)
 {
+	output_path_confirm(dest);
 	free(dest->main_path);
 	dest->main_path = NULL;
 	if (dest->unnamed) {
@@ -499,19 +537,16 @@ enum output_change output_path_change(const struct output_path *dest, char **ret
 	return OUTPUT_RENAMED;
 }
 
-void output_path_undo(const struct output_path *dest)
+void output_path_undo(struct output_path *dest)
 {
 	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
-	AUTO_FREE char *old = NULL;
 
 	if (!dest->made || file_place_find(dest->path, &place, NULL) || !has_its_name(dest, &place))
 		return;
 	output_path_remove(dest->path);
-	if (!dest->kept || old_name(&place, &old, NULL))
-		return;
-	/* EINVAL: file systems that cannot do this. */
-	if (renameat2(place.dir_fd, old, place.dir_fd, place.name, RENAME_NOREPLACE) && errno == EINVAL)
-		renameat(place.dir_fd, old, place.dir_fd, place.name);
+	if (dest->kept)
+		give_back(&place, dest->older);
+	*dest->older = '\0';
 }
 
 static void format_time(uint64_t hundredths, char *ret, size_t size)

@@ -9,15 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "record/output/file_place.h"
+
 struct diag;
 struct unnamed_output;
 
 struct output_path {
-	int fd;                         /* -1: closed; of a pipe it is borrowed when it is standard output */
-	bool pipe;                      /* cannot seek: the pipe layout is written */
-	bool made;                      /* by us, under its name: not a pipe or a device */
-	bool kept;                      /* what had the name before is now called PATH.old */
-	const char *path;               /* "perf.data", "-"; borrowed */
+	int fd;           /* -1: closed; of a pipe it is borrowed when it is standard output */
+	bool pipe;        /* cannot seek: the pipe layout is written */
+	bool made;        /* by us, under its name: not a pipe or a device */
+	bool kept;        /* what had the name before is now called PATH.old */
+	const char *path; /* "perf.data", "-"; borrowed */
+	/* What was called PATH.old before has this name until output_path_confirm(); "": there was nothing. */
+	char older[FILE_PLACE_TEMPORARY_ROOM];
 	char *main_path;                /* heap; of a directory's main file, "perf.data/data"; NULL: no directory */
 	struct unnamed_output *unnamed; /* heap; of output_path_open_unnamed(); NULL: it has its name */
 };
@@ -57,13 +61,16 @@ int output_path_open_directory(const char *path, struct output_path *ret, struct
 
 /* A new file in such a directory, of mode 0600: an fd. -EEXIST: it is there. */
 int output_path_create_part(const char *path, struct diag *reterr);
+
+/* The output stays: what was called PATH.old before it is removed. output_path_close() does it otherwise. */
+void output_path_confirm(struct output_path *dest);
 int output_path_close(struct output_path *dest);
 
 /*
- * Removes the output, which is not closed, if it still has its name, and gives that back to what had it before. For one
- * that nothing was recorded into.
+ * Removes the output, which is not closed, if it still has its name, and gives that back to what had it before, and
+ * PATH.old to what was called so, if it was not confirmed. For one that nothing was recorded into.
  */
-void output_path_undo(const struct output_path *dest);
+void output_path_undo(struct output_path *dest);
 
 /* What others did with the name of an output while it was recorded. */
 enum output_change { OUTPUT_IN_PLACE, OUTPUT_RENAMED, OUTPUT_REMOVED };

@@ -1461,6 +1461,8 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		readers_stop(&rec->readers);
 	if (err)
 		output_path_undo(&rec->output.dest);
+	else
+		output_path_confirm(&rec->output.dest);
 	return err;
 }
 
