@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,10 +18,13 @@
 #include "base/fd.h"
 #include "record/output/output_path.h"
 
-/* The linker puts it in the place of libc's (--wrap). */
+/* The linker puts these in the place of libc's (--wrap). */
 int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
+void *__real_reallocarray(void *old, size_t nr, size_t bytes);
+void *__wrap_reallocarray(void *old, size_t nr, size_t bytes);
 static const char *refused; /* the name that nothing can get */
+static bool has_no_memory;
 
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
@@ -28,6 +32,12 @@ int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 		return __real_renameat(from_dir, from, to_dir, to);
 	errno = EIO;
 	return -1;
+}
+
+void *__wrap_reallocarray(void *old, size_t nr, size_t bytes)
+{
+	errno = ENOMEM;
+	return has_no_memory ? NULL : __real_reallocarray(old, nr, bytes);
 }
 
 /* None of the files is there yet: they are finished later, and other than in this order. */
@@ -71,6 +81,23 @@ static void test_a_name_that_is_taken_is_left_out(void **state)
 	free(name);
 	part_names_fini(&names);
 	part_names_fini(&others);
+}
+
+static void test_memory_error_is_reported(void **state)
+{
+	struct part_names names = {.base = "p.data"};
+	struct diag diag = {0};
+	char *name = strdup("p.data.2026112210183800");
+
+	(void)state;
+	assert_non_null(name);
+	has_no_memory = true;
+	int err = part_names_add(&names, name, &diag);
+	has_no_memory = false;
+	assert_int_equal(err, -ENOMEM);
+	assert_string_equal(diag.text, "out of memory");
+	assert_int_equal(names.nr, 0);
+	part_names_fini(&names);
 }
 
 static void put_text(const char *path, const char *text)
@@ -123,6 +150,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_name_is_later_than_those_before),
 		cmocka_unit_test(test_a_name_that_is_taken_is_left_out),
+		cmocka_unit_test(test_memory_error_is_reported),
 		cmocka_unit_test(test_an_output_that_gets_no_name_changes_none),
 	};
 

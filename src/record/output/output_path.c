@@ -580,11 +580,11 @@ char *part_names_next(struct part_names *names)
 	return name;
 }
 
-int part_names_add(struct part_names *names, char *name)
+int part_names_add(struct part_names *names, char *name, struct diag *reterr)
 {
 	if (array_room(names->names, names->nr, names->room)) {
 		free(name);
-		return -ENOMEM;
+		return diag_set(reterr, -ENOMEM, "out of memory");
 	}
 	names->names[names->nr++] = name;
 	while (names->keep && names->nr > names->keep) {

@@ -110,5 +110,5 @@ char *part_names_next(struct part_names *names);
  * Notes that the file `name` is finished, and removes the oldest ones that are more than `keep`. Takes ownership of
  * `name`. 0 or -ENOMEM.
  */
-int part_names_add(struct part_names *names, char *name);
+int part_names_add(struct part_names *names, char *name, struct diag *reterr);
 void part_names_fini(struct part_names *names);

@@ -179,7 +179,7 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 			err = diag_set(reterr, -errno, "cannot rename %s to %s: %s", path, job->name, strerror(errno));
 	} else if (job->name) {
 		log_finished(params, job, output, &result);
-		int add_err = part_names_add(&rotation->names, take_ptr(job->name));
+		int add_err = part_names_add(&rotation->names, take_ptr(job->name), err ? &later : reterr);
 		err = err ? err : add_err;
 	}
 	pthread_mutex_lock(&finisher->lock);
