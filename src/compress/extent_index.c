@@ -39,6 +39,20 @@ int extent_list_join(struct extent_list *list, struct extent_list *from, uint32_
 	return err;
 }
 
+uint32_t extent_part_of(const char *name)
+{
+	static const char prefix[] = "data.";
+	const char *digits = name + sizeof(prefix) - 1;
+	uint64_t number = 0;
+
+	/* One name for each number. */
+	if (strncmp(name, prefix, sizeof(prefix) - 1) != 0 || !*digits || (*digits == '0' && digits[1]))
+		return EXTENT_NO_PART;
+	for (; *digits >= '0' && *digits <= '9' && number < EXTENT_NO_PART; digits++)
+		number = 10 * number + (uint64_t)(*digits - '0');
+	return *digits || number + 1 >= EXTENT_NO_PART ? EXTENT_NO_PART : (uint32_t)number + 1;
+}
+
 static int by_place(const void *a, const void *b)
 {
 	const struct extent_fields *left = &((const struct extent_info *)a)->fields;

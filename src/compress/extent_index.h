@@ -18,6 +18,10 @@ struct buf;
 
 enum { EXTENT_INDEX_VERSION = 1 };
 
+/* The part that is called "data.N", as the index counts: N + 1. Of another name ("data.0.bak"): EXTENT_NO_PART. */
+#define EXTENT_NO_PART UINT32_MAX
+uint32_t extent_part_of(const char *name);
+
 /* As stored. */
 struct extent_fields {
 	uint64_t offset;       /* of its first record in the file */

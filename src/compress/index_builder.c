@@ -79,7 +79,7 @@ static void end_extent(struct index_builder *index_builder)
 
 	if (index_builder->nr == EXTENTS_MAX)
 		make_room(index_builder);
-	if (now->nr_records && now->packed_bytes && !index_builder->full) {
+	if (now->nr_records && now->packed_bytes && part != EXTENT_NO_PART && !index_builder->full) {
 		if (now->first_ns > now->last_ns) { /* none has a time */
 			now->first_ns = 0;
 			now->last_ns = UINT64_MAX;

@@ -30,7 +30,7 @@ struct index_builder {
 int index_builder_new(struct index_builder **ret);            /* 0 or -ENOMEM */
 void index_builder_free(struct index_builder *index_builder); /* NULL is fine */
 
-/* The next records are in that part of the recording (extent_fields.part). */
+/* The next records are in that part of the recording (extent_fields.part). EXTENT_NO_PART: in no extent. */
 void index_builder_part(struct index_builder *index_builder, uint32_t part);
 
 /* A record at that offset of the file, which has header.size readable bytes. time_ns 0: it has no time. */

@@ -571,15 +571,6 @@ static int list_skips(const struct session *session, uint32_t part, struct skip_
 	return 0;
 }
 
-/* data.N, as the index counts; 0: the name says nothing of the kind. */
-static uint32_t part_of(const char *name)
-{
-	char *end;
-	unsigned long number = strtoul(name + sizeof("data.") - 1, &end, 10);
-
-	return *end || number >= UINT32_MAX ? 0 : (uint32_t)number + 1;
-}
-
 static int skip_in(const struct session *session, struct source *source, uint32_t part)
 {
 	struct skip_list list = {0};
@@ -615,8 +606,8 @@ int session_limit_time(struct session *session, const struct session_times *time
 		return skip_in(session, session->source, 0);
 	for (size_t i = 0; i < session->directory->nr_files && !err; i++) {
 		const struct session_file *file = &session->directory->files[i];
-		uint32_t part = i ? part_of(file->name) : 0;
-		if (!i || part)
+		uint32_t part = i ? extent_part_of(file->name) : 0;
+		if (part != EXTENT_NO_PART)
 			err = skip_in(session, file->source, part);
 	}
 	return err;

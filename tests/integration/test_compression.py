@@ -178,6 +178,28 @@ def test_recover_makes_the_index_anew(millrace, perf, programs, need_tracefs, tm
     assert perf('script', '-i', new, *fields).out == perf('script', '-i', file, *fields).out
 
 
+def test_recover_makes_no_index_of_other_files(millrace, programs, need_tracefs, tmp_path):
+    """Readers read them, but what is skipped in data.0 is not at those places."""
+    file = tmp_path / 'x'
+    millrace('record', '-B', '--threads', '-m', '256', '-o', file, '-e', 'raw_syscalls:sys_enter', '--',
+             programs / 'syscalls', '-t', '2', '-n', '100000')
+    largest = max(file.glob('data.*'), key=lambda path: path.stat().st_size)
+    data, at = largest.read_bytes(), 0
+    while at < len(data) // 2:
+        at += struct.unpack_from('<H', data, at + 6)[0]
+    largest.unlink()
+    (file / 'data.0.bak').write_bytes(data[:at])
+    (file / 'data.0').write_bytes(data[at:])
+    lines = millrace('script', '-i', file, '-F', 'time').out.split()
+    second_half = ('script', '-i', file, '--time', f'{lines[len(lines) // 2].rstrip(":")},')
+    whole = millrace(*second_half).out
+    assert whole.count('\n') > 10000
+    millrace('recover', '--index', file)
+    assert millrace(*second_half).out == whole
+    numbers = {int(path.suffix[1:]) + 1 for path in file.glob('data.*') if path.suffix != '.bak'}
+    assert {row[0] for row in index_of((file / 'data').read_bytes())} <= {0} | numbers
+
+
 def test_recover_makes_an_index_for_perf(millrace, perf, programs, need_tracefs, tmp_path):
     file = tmp_path / 'x'
     perf('record', '-B', '-m', '4M', '-o', file, '-e', 'raw_syscalls:sys_enter', '--', programs / 'syscalls', '-t', '2',

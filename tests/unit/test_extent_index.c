@@ -152,6 +152,20 @@ static void test_impossible_extents_are_refused(void **state)
 	assert_int_equal(extent_reader_open(buf_span(&out), &reader), -EBADMSG);
 }
 
+static void test_names_of_parts(void **state)
+{
+	static const char *const others[] = {"data",    "data.",   "data.0.bak",      "data.00",
+					     "data.07", "data.-1", "data.+1",         "data. 1",
+					     "data.1 ", "date.1",  "data.4294967294", "data.18446744073709551616"};
+
+	(void)state;
+	assert_int_equal(extent_part_of("data.0"), 1);
+	assert_int_equal(extent_part_of("data.10"), 11);
+	assert_int_equal(extent_part_of("data.4294967293"), 4294967294);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_int_equal(extent_part_of(others[i]), EXTENT_NO_PART);
+}
+
 static void test_a_higher_level_has_larger_extents(void **state)
 {
 	static const size_t expected[] = {EXTENT_BYTES_SMALL, 4 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20};
@@ -226,6 +240,7 @@ int main(void)
 		cmocka_unit_test(test_where_an_extent_starts),
 		cmocka_unit_test(test_what_is_written_can_be_read),
 		cmocka_unit_test(test_impossible_extents_are_refused),
+		cmocka_unit_test(test_names_of_parts),
 		cmocka_unit_test(test_a_higher_level_has_larger_extents),
 		cmocka_unit_test(test_records_that_are_too_long),
 	};

@@ -121,12 +121,6 @@ static int check_unused(const struct recovery *rec, struct diag *reterr)
 		       : 0;
 }
 
-/* data.N, as the index counts. */
-static uint32_t part_of(const char *name)
-{
-	return (uint32_t)strtoul(name + strlen("data."), NULL, 10) + 1;
-}
-
 static int add_part(struct recovery *rec, int dir_fd, const char *name, struct diag *reterr)
 {
 	struct collect_region *grown = reallocarray(rec->parts, rec->nr_parts + 1, sizeof(*grown));
@@ -139,7 +133,7 @@ static int add_part(struct recovery *rec, int dir_fd, const char *name, struct d
 	if (fd < 0)
 		return fd;
 	grown[rec->nr_parts++] =
-		(struct collect_region){.fd = fd, .bytes = (uint64_t)st.st_size, .part = part_of(name)};
+		(struct collect_region){.fd = fd, .bytes = (uint64_t)st.st_size, .part = extent_part_of(name)};
 	return 0;
 }
 
