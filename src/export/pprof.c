@@ -107,8 +107,9 @@ static int put_types(struct pprof *pprof)
 			piece.default_sample_type = types[1].type;
 		if (!i && about->events[0].unit == EXPORT_CPU_NS) {
 			piece.period_type = &types[1];
-			piece.period = (int64_t)(about->events[0].frequency ? 1000000000 / about->events[0].frequency
-									    : about->events[0].period);
+			const struct export_event *event = &about->events[0];
+			uint64_t period = event->frequency ? 1000000000 / event->frequency : event->period;
+			piece.period = period > INT64_MAX ? INT64_MAX : (int64_t)period;
 		}
 		put(pprof, &piece);
 	}

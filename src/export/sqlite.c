@@ -253,6 +253,13 @@ static struct page_value integer_value(uint64_t number)
 	return (struct page_value){.type = PAGE_INTEGER, .integer = (int64_t)number};
 }
 
+/* Of a damaged record it may be more than an integer of SQLite's: then nearly so many. */
+static struct page_value count_value(uint64_t count)
+{
+	return count <= INT64_MAX ? integer_value(count)
+				  : (struct page_value){.type = PAGE_REAL, .real = (double)count};
+}
+
 /* 0 is NULL. */
 static struct page_value reference_value(uint64_t number)
 {
@@ -362,7 +369,7 @@ static int put_events(struct sqlite *sqlite)
 			{.type = PAGE_NULL},
 			text_value(event->name, &name),
 			text_value(units[event->unit], NULL),
-			reference_value(event->period),
+			event->period ? count_value(event->period) : (struct page_value){.type = PAGE_NULL},
 			reference_value(event->frequency),
 		};
 		err = put(sqlite, TABLE_EVENTS, i + 1, row, NR(row));
@@ -582,7 +589,7 @@ static int find_source(struct sqlite *sqlite, const struct export_sample *sample
 	const struct page_value row[] = {
 		{.type = PAGE_NULL},           cpu_value(sample->cpu),
 		integer_value(sample->thread), integer_value(sample->event + 1),
-		integer_value(sample->period), reference_value(sample->cgroup),
+		count_value(sample->period),   reference_value(sample->cgroup),
 	};
 	return put(sqlite, TABLE_SOURCES, *ret, row, NR(row));
 }
@@ -619,7 +626,7 @@ static int sqlite_sample(struct exporter *exporter, const struct export_sample *
 		none,
 		integer_value(source),
 		integer_value(sample->stack),
-		sample->period == period ? none : integer_value(sample->period),
+		sample->period == period ? none : count_value(sample->period),
 		is_time ? none : integer_value(sample->time_ns),
 	};
 	if (sample->stack) /* 0: the sample has no address */
@@ -632,7 +639,7 @@ static int put_loss(struct sqlite *sqlite, const struct export_marker *marker)
 	AUTO_BUF struct buf cause = {0};
 	const struct page_value row[] = {
 		integer_value(marker->from_ns), integer_value(marker->to_ns),     cpu_value(marker->cpu),
-		integer_value(marker->count),   text_value(marker->text, &cause),
+		count_value(marker->count),     text_value(marker->text, &cause),
 	};
 
 	return put(sqlite, TABLE_LOSSES, ++sqlite->nr_losses, row, NR(row));

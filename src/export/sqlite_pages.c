@@ -24,6 +24,7 @@ enum {
 	VARINT_MAX_BYTES = 9,
 	INTERIOR_CELL_MAX_BYTES = 4 + VARINT_MAX_BYTES,
 	RECORD_HEADER_MAX_BYTES = 1 + VARINT_MAX_BYTES * PAGE_COLUMNS_MAX,
+	REAL_TYPE = 7,
 	TEXT_TYPE = 13, /* + 2 for each byte */
 	LOCK_BYTE = 1 << 30,
 };
@@ -281,9 +282,9 @@ static uint8_t integer_type(int64_t value, unsigned *ret_bytes)
 /* A row as it is stored, but for its texts. */
 struct row_shape {
 	uint8_t header[RECORD_HEADER_MAX_BYTES];
-	uint8_t integers[8 * (PAGE_COLUMNS_MAX + 1)]; /* behind each other; eight bytes are stored of each */
-	uint8_t integer_bytes[PAGE_COLUMNS_MAX];
-	size_t header_bytes, integers_bytes, bytes; /* bytes: of all */
+	uint8_t numbers[8 * (PAGE_COLUMNS_MAX + 1)]; /* behind each other; eight bytes are stored of each */
+	uint8_t number_bytes[PAGE_COLUMNS_MAX];
+	size_t header_bytes, numbers_bytes, bytes; /* bytes: of all */
 	unsigned nr_columns;
 };
 
@@ -292,7 +293,7 @@ static void measure_row(const struct page_value values[], unsigned nr, struct ro
 	size_t text_bytes = 0;
 
 	ret->header_bytes = 1;
-	ret->integers_bytes = 0;
+	ret->numbers_bytes = 0;
 	ret->nr_columns = nr;
 	for (unsigned i = 0; i < nr; i++) {
 		uint64_t type = 0;
@@ -300,35 +301,43 @@ static void measure_row(const struct page_value values[], unsigned nr, struct ro
 		if (values[i].type == PAGE_INTEGER) {
 			type = integer_type(values[i].integer, &bytes);
 			uint64_t stored = bytes ? htobe64((uint64_t)values[i].integer << (64 - 8 * bytes)) : 0;
-			memcpy(ret->integers + ret->integers_bytes, &stored, sizeof(stored));
-			ret->integers_bytes += bytes;
+			memcpy(ret->numbers + ret->numbers_bytes, &stored, sizeof(stored));
+			ret->numbers_bytes += bytes;
+		} else if (values[i].type == PAGE_REAL) {
+			uint64_t stored;
+			type = REAL_TYPE;
+			bytes = sizeof(stored);
+			memcpy(&stored, &values[i].real, sizeof(stored));
+			stored = htobe64(stored);
+			memcpy(ret->numbers + ret->numbers_bytes, &stored, sizeof(stored));
+			ret->numbers_bytes += bytes;
 		} else if (values[i].type == PAGE_TEXT) {
 			type = TEXT_TYPE + 2 * (uint64_t)values[i].len;
 			text_bytes += values[i].len;
 		}
-		ret->integer_bytes[i] = (uint8_t)bytes;
+		ret->number_bytes[i] = (uint8_t)bytes;
 		ret->header_bytes += put_varint(ret->header + ret->header_bytes, type);
 	}
 	ret->header[0] = (uint8_t)ret->header_bytes; /* of PAGE_COLUMNS_MAX columns it is less than 128 */
-	ret->bytes = ret->header_bytes + ret->integers_bytes + text_bytes;
+	ret->bytes = ret->header_bytes + ret->numbers_bytes + text_bytes;
 }
 
 static void put_row(uint8_t *at, const struct row_shape *shape, const struct page_value values[])
 {
-	const uint8_t *integers = shape->integers;
+	const uint8_t *numbers = shape->numbers;
 
 	memcpy(at, shape->header, shape->header_bytes);
 	at += shape->header_bytes;
-	if (shape->bytes == shape->header_bytes + shape->integers_bytes) {
-		memcpy(at, integers, shape->integers_bytes);
+	if (shape->bytes == shape->header_bytes + shape->numbers_bytes) {
+		memcpy(at, numbers, shape->numbers_bytes);
 		return;
 	}
 	for (unsigned i = 0; i < shape->nr_columns; i++) {
 		bool is_text = values[i].type == PAGE_TEXT;
-		size_t bytes = is_text ? values[i].len : shape->integer_bytes[i];
-		memcpy(at, is_text ? (const void *)values[i].text : integers, bytes);
+		size_t bytes = is_text ? values[i].len : shape->number_bytes[i];
+		memcpy(at, is_text ? (const void *)values[i].text : numbers, bytes);
 		at += bytes;
-		integers += is_text ? 0 : bytes;
+		numbers += is_text ? 0 : bytes;
 	}
 }
 

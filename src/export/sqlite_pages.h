@@ -24,12 +24,13 @@ struct page_level {
 
 enum { PAGE_LEVELS_MAX = 10, PAGE_COLUMNS_MAX = 8 };
 
-enum page_type { PAGE_NULL, PAGE_INTEGER, PAGE_TEXT };
+enum page_type { PAGE_NULL, PAGE_INTEGER, PAGE_REAL, PAGE_TEXT };
 
 /* Of a column. */
 struct page_value {
 	enum page_type type;
 	int64_t integer;
+	double real;
 	const char *text;
 	size_t len;
 };
@@ -51,7 +52,7 @@ struct sqlite_pages {
 int pages_begin(struct sqlite_pages *pages, struct sqlite3_file *file);
 
 /*
- * A row: NULL, integers and texts in UTF-8, at most PAGE_COLUMNS_MAX. `rowid` is greater than that of the row before;
+ * A row: NULL, numbers and texts in UTF-8, at most PAGE_COLUMNS_MAX. `rowid` is greater than that of the row before;
  * in a table whose id is an INTEGER PRIMARY KEY that column is PAGE_NULL. Failures are kept in pages->code.
  */
 void pages_put(struct sqlite_pages *pages, struct page_table *table, uint64_t rowid, const struct page_value values[],

@@ -102,6 +102,12 @@ void frame_name_put(struct buf *out, const struct export_frame *frame, const cha
 	buf_printf(out, *name == '[' ? "%s" : "[%s]", name);
 }
 
+/* The formats store what has a sign: the periods of a damaged recording would become negative. */
+static uint64_t add_period(uint64_t sum, uint64_t period)
+{
+	return period > (uint64_t)INT64_MAX - sum ? (uint64_t)INT64_MAX : sum + period;
+}
+
 int sums_add(struct sums *sums, const struct sum_key *key, uint64_t period)
 {
 	uint64_t hash =
@@ -115,14 +121,14 @@ int sums_add(struct sums *sums, const struct sum_key *key, uint64_t period)
 		struct sum *sum = &sums->sums[slot->number - 1];
 		if (memcmp(&sum->key, key, sizeof(*key)) == 0) {
 			sum->nr_samples++;
-			sum->period += period;
+			sum->period = add_period(sum->period, period);
 			return 0;
 		}
 	}
 	if (table_make_room((void **)&sums->sums, sizeof(*sums->sums), sums->nr, &sums->room) ||
 	    hash_table_add_number(&sums->by_key, hash, (uint64_t)sums->nr + 1))
 		return -ENOMEM;
-	sums->sums[sums->nr++] = (struct sum){*key, 1, period};
+	sums->sums[sums->nr++] = (struct sum){*key, 1, add_period(0, period)};
 	return 0;
 }
 

@@ -54,7 +54,7 @@ const char *utf8_of(const char *text, struct buf *copy);
 struct export_frame;
 void frame_name_put(struct buf *out, const struct export_frame *frame, const char *object_path);
 
-/* The number of samples that are equal in these fields, and the sum of their periods. */
+/* The number of samples that are equal in these fields, and the sum of their periods: at most INT64_MAX. */
 struct sum_key {
 	uint32_t stack, thread, event;
 	int32_t cpu;

@@ -393,6 +393,19 @@ def test_named_after_its_samples(millrace, tmp_path):
     assert {stack.partition(';')[0]: period for stack, period in folded.items()} == {':7': 10, 'late': 20}
 
 
+def test_periods_beyond_the_integers_of_sqlite(millrace, tmp_path):
+    """Of a damaged record: they were negative."""
+    data, large = tmp_path / 'perf.data', 3 << 62
+    attr = perf_file.attr(type=1, sample_period=large, sample_type=1 | 2 | 4 | 256, bits=1 << 18)
+    records = b''.join(perf_file.sample(2, 4096, 7 << 32 | 7, 100 + i, period) for i, period in
+                       enumerate([large, 1, large]))
+    data.write_bytes(perf_file.build([attr], {}, records=records + perf_file.FINISHED_ROUND))
+    for query, wanted in (('SELECT period FROM samples', [large, 1, large]),
+                          ('SELECT period FROM top_functions', [2 * large]), ('SELECT period FROM events', [large])):
+        found = millrace('query', '-i', data, '--no-header', query).out.split()
+        assert [float(number) for number in found] == pytest.approx(wanted, rel=1e-12), query
+
+
 @pytest.mark.parametrize('form', ['folded', 'firefox', 'pprof', 'sqlite'])
 def test_cpus_that_were_not_recorded(millrace, tmp_path, form):
     data, out = tmp_path / 'perf.data', tmp_path / 'out'

@@ -101,6 +101,24 @@ static void test_sums(void **state)
 	sums_fini(&sums);
 }
 
+static void test_sums_have_a_limit(void **state)
+{
+	const struct sum_key one = {.thread = 1}, two = {.thread = 2};
+	struct sums sums = {0};
+
+	(void)state;
+	assert_int_equal(sums_add(&sums, &one, INT64_MAX - 5), 0);
+	assert_int_equal(sums_add(&sums, &one, 5), 0);
+	assert_int_equal(sums.sums[0].period, INT64_MAX);
+	assert_int_equal(sums_add(&sums, &one, 1), 0);
+	assert_int_equal(sums_add(&sums, &two, UINT64_C(1) << 63), 0);
+	assert_int_equal(sums_add(&sums, &two, UINT64_MAX), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(sums.sums[i].period, INT64_MAX);
+	assert_int_equal(sums.sums[0].nr_samples, 3);
+	sums_fini(&sums);
+}
+
 static void test_utf8(void **state)
 {
 	static const char *const texts[][2] = {
@@ -218,9 +236,13 @@ static void test_the_end_of_a_column(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spool),         cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_sums),          cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_cgroup_labels), cmocka_unit_test(test_the_end_of_a_column),
+		cmocka_unit_test(test_spool),
+		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sums_have_a_limit),
+		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_cgroup_labels),
+		cmocka_unit_test(test_the_end_of_a_column),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,37 @@ static void test_integers(void **state)
 	sqlite3_close(db);
 }
 
+static void test_reals(void **state)
+{
+	static const double numbers[] = {9223372036854775808.0, 18446744073709551615.0, -1.5, 0};
+	struct sqlite_pages pages;
+	struct page_table table = {.root = 2};
+	sqlite3 *db = open_database("CREATE TABLE t (a, b INTEGER, c)", &pages);
+	sqlite3_stmt *stmt;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		pages_put(&pages, &table, i + 1,
+			  (struct page_value[]){{.type = PAGE_TEXT, .text = "text", .len = 4},
+						{.type = PAGE_REAL, .real = numbers[i]},
+						integer(i)},
+			  3);
+	pages_finish(&pages, &table);
+	assert_int_equal(pages_end(&pages), SQLITE_OK);
+	assert_sound(db);
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT a, b, c, typeof(b) FROM t", -1, &stmt, NULL), SQLITE_OK);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+		assert_string_equal((const char *)sqlite3_column_text(stmt, 0), "text");
+		double found = sqlite3_column_double(stmt, 1);
+		assert_memory_equal(&found, &numbers[i], sizeof(found));
+		assert_int_equal(sqlite3_column_int64(stmt, 2), i);
+		assert_string_equal((const char *)sqlite3_column_text(stmt, 3), "real");
+	}
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+}
+
 /* Of every length around those at which a row leaves its page. */
 static void test_texts(void **state)
 {
@@ -209,8 +240,9 @@ static void test_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_levels), cmocka_unit_test(test_goes_on),   cmocka_unit_test(test_integers),
-		cmocka_unit_test(test_texts),  cmocka_unit_test(test_lock_page), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_levels), cmocka_unit_test(test_goes_on), cmocka_unit_test(test_integers),
+		cmocka_unit_test(test_reals),  cmocka_unit_test(test_texts),   cmocka_unit_test(test_lock_page),
+		cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
