@@ -17,7 +17,7 @@ _Static_assert(sizeof(struct ledger_cost) == COST_BYTES, "as it is stored");
 
 bool ledger_cause_loses(uint32_t cause)
 {
-	return cause != LEDGER_FROZEN && cause != LEDGER_TRIMMED;
+	return cause != LEDGER_FROZEN && cause != LEDGER_TRIMMED && cause != LEDGER_DISABLED;
 }
 
 bool ledger_cause_is_full(uint32_t cause)
@@ -38,6 +38,7 @@ const char *ledger_cause_name(uint32_t cause)
 		[LEDGER_CPU_BACK] = "CPU came online",
 		[LEDGER_STORAGE] = "storage did not keep up",
 		[LEDGER_DROPPED] = "dropped by the recorder",
+		[LEDGER_DISABLED] = "events disabled",
 	};
 
 	return cause < LEDGER_CAUSES ? names[cause] : "unknown";

@@ -29,8 +29,9 @@ enum ledger_cause {
 	LEDGER_DISK_FULL, /* could not be written */
 	/* the CPU came back online while we recorded, and its events are gone: a time, without a count */
 	LEDGER_CPU_BACK,
-	LEDGER_STORAGE, /* the ring was full because the memory before the output was: storage did not keep up */
-	LEDGER_DROPPED, /* a stage dropped samples that it had received: not counted by the kernel */
+	LEDGER_STORAGE,  /* the ring was full because the memory before the output was: storage did not keep up */
+	LEDGER_DROPPED,  /* a stage dropped samples that it had received: not counted by the kernel */
+	LEDGER_DISABLED, /* the events of --off-cpu were disabled: a time in which nothing was lost */
 	LEDGER_CAUSES,
 };
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """-D and --control, driven as perf-record(1) describes it: by fds and by FIFOs, by clients good and bad."""
+import json
 import os
 import pathlib
 import select
@@ -158,6 +159,26 @@ def test_off_cpu_only_while_enabled(control, spawn, need_tracefs, tmp_path):
     assert len(waits) == 3 and {wait.tid for wait in waits} == {sleeper.pid}
     assert all(wait.flags & (BEGAN_EARLIER | GOES_ON | UNKNOWN) == BEGAN_EARLIER | GOES_ON for wait in waits)
     assert least <= sum(wait.ns for wait in waits) <= most
+
+
+def test_wall_time_while_disabled(control, millrace, need_tracefs):
+    """Of a task that never sleeps no wait tells when that was, unless it is preempted then: it is in no row."""
+    recording = control('fd', '-D', '-1', '-e', 'cpu-clock', '-F', '999', '--off-cpu',
+                        command=['nice', '-n', '-15', 'sh', '-c', 'while :; do :; done'])
+    most = 0
+    for _ in range(5):
+        asked = time.monotonic_ns()
+        assert recording.client.ask('enable') == 'ack'
+        time.sleep(0.05)
+        assert recording.client.ask('disable') == 'ack'
+        most += time.monotonic_ns() - asked
+        time.sleep(0.05)
+    assert recording.client.ask('stop') == 'ack'
+    recording.end()
+    events = json.loads(millrace('report', '-i', recording.file, '--json', '--wall', '-s', 'tid').out)['events']
+    ((row,),) = [event['entries'] for event in events if event['entries']]
+    assert row['on_cpu'] and row['period'] <= most
+    assert json.loads(millrace('report', '--loss', '--json', '-i', recording.file).out)['lost'] == 0
 
 
 def test_garbage_and_partial_lines(control, way):

@@ -20,8 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import perf_file  # noqa: E402
 from conftest import wait_until  # noqa: E402
 from off_cpu import (BEGAN_EARLIER, NO_STATE, GOES_ON, INTERRUPT, NO_WAKE_UP, SOFTWARE, STARTING,  # noqa: E402
-                     SUM, UNKNOWN, Switches, between, by_tid, made_fork, made_recording, made_sample, made_sum,
-                     made_wait, waits_of)
+                     SUM, UNKNOWN, Switches, between, by_tid, made_fork, made_ledger, made_recording, made_sample,
+                     made_sum, made_wait, waits_of)
 from perfdata import SAMPLE, PerfData  # noqa: E402
 
 USAGE = 129
@@ -649,6 +649,18 @@ def test_wall_time_with_events_off(millrace, tmp_path):
     assert {row['tid']: (row['on_cpu'], row['off_cpu_blocked']) for row in rows} == \
         {7: (401 * ms, 0), 8: (20 * ms, 240 * ms), 9: (0, 100 * ms)}
     assert 'no row' not in done.err
+
+
+def test_wall_time_of_a_thread_that_ran_with_events_off(millrace, tmp_path):
+    """No wait tells when the events were disabled: the ledger does, whose entries may come in any order, or overlap."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    samples = [made_sample(7, at * ms, 0, ms) for at in (1000, 1100, 1401, 1500, 2001, 2100)]
+    off = [(1500 * ms, 2000 * ms), (1200 * ms, 1400 * ms), (1100 * ms, 1300 * ms)]
+    for ledger, on_ns in ((made_ledger(*off), 301 * ms), (made_ledger(), 1101 * ms), (None, 1101 * ms)):
+        made_recording(path, *samples, ledger=ledger)
+        events = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)['events']
+        ((row,),) = [event['entries'] for event in events if event['entries']]
+        assert (row['on_cpu'], row['period']) == (on_ns, on_ns)
 
 
 def test_a_wait_is_one_sample(millrace, tmp_path):

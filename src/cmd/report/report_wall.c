@@ -6,17 +6,25 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/hash_table.h"
+#include "perfdata/layout.h"
+#include "perfdata/ledger.h"
 #include "read/session.h"
 #include "tasks/off_cpu.h"
 #include "tasks/task_event.h"
 
 struct thread {
-	uint64_t on_ns;      /* it is on the CPU, and what came before is accounted for */
-	uint64_t stopped_ns; /* as of the wall, by then */
-	bool stopped;        /* it was off the CPU when the events were disabled: what came then is not known */
+	uint64_t on_ns; /* it is on the CPU, and what came before is accounted for */
+	bool stopped;   /* it was off the CPU when the events were disabled: what came then is not known */
 	uint64_t unsampled_ns;
 	uint64_t excess_ns; /* of the time on the CPU so far: short waits were in it, whose sum came later */
+};
+
+/* The events were disabled. */
+struct disabled {
+	uint64_t from_ns, to_ns; /* to_ns UINT64_MAX: they still are */
+	uint64_t before_ns;      /* for how long they were before that, in all */
 };
 
 struct wall {
@@ -24,8 +32,8 @@ struct wall {
 	struct hash_table threads; /* by tid + 1 */
 	uint64_t first_ns;         /* of all samples; 0: none yet */
 	uint64_t unsampled_ns;     /* of threads that ended */
-	uint64_t stop_ns;          /* when the events were disabled; 0: they are not, or were never */
-	uint64_t stopped_ns;       /* for how long they were, before */
+	struct buf disabled;       /* struct disabled, in the order of time */
+	bool by_ledger;         /* of all of them; else waits do that went on then */
 };
 
 /* Does it sample the CPU? Not what counts other things, or comes with payloads. */
@@ -35,6 +43,61 @@ static bool samples_cpu(const struct perf_event_attr *attr)
 		return attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK;
 	return attr->type == PERF_TYPE_HARDWARE &&
 	       (attr->config == PERF_COUNT_HW_CPU_CYCLES || attr->config == PERF_COUNT_HW_REF_CPU_CYCLES);
+}
+
+static struct disabled *last_disabled(const struct wall *wall)
+{
+	return wall->disabled.len ? (struct disabled *)(wall->disabled.data + wall->disabled.len) - 1 : NULL;
+}
+
+/* Behind the last one, which has ended. Out of memory: buf_status() of `disabled`. */
+static void add_disabled(struct wall *wall, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct disabled *last = last_disabled(wall);
+	struct disabled next = {.from_ns = from_ns, .to_ns = to_ns};
+
+	if (last) {
+		next.before_ns = last->before_ns + (last->to_ns - last->from_ns);
+		next.from_ns = from_ns > last->to_ns ? from_ns : last->to_ns;
+	}
+	if (next.from_ns < to_ns)
+		buf_put(&wall->disabled, &next, sizeof(next));
+}
+
+/* For how long the events were disabled up to that time. */
+static uint64_t disabled_until(const struct wall *wall, uint64_t time_ns)
+{
+	const struct disabled *all = (const struct disabled *)wall->disabled.data;
+	const size_t nr = partition_point(wall->disabled.len / sizeof(*all), i, all[i].from_ns < time_ns);
+
+	if (!nr)
+		return 0;
+	const struct disabled *last = &all[nr - 1];
+	return last->before_ns + ((time_ns < last->to_ns ? time_ns : last->to_ns) - last->from_ns);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct ledger_entry *left = a, *right = b;
+
+	return (left->from_ns > right->from_ns) - (left->from_ns < right->from_ns);
+}
+
+static int read_ledger(struct wall *wall, const struct session *session)
+{
+	struct ledger ledger = {0};
+	struct span payload;
+
+	if (!session_feature(session, FEATURE_LEDGER, &payload) || ledger_decode(payload, &ledger))
+		return 0;
+	if (ledger.nr_entries)
+		qsort(ledger.entries, ledger.nr_entries, sizeof(*ledger.entries), by_start);
+	for (size_t i = 0; i < ledger.nr_entries; i++)
+		if (ledger.entries[i].cause == LEDGER_DISABLED)
+			add_disabled(wall, ledger.entries[i].from_ns, ledger.entries[i].to_ns);
+	ledger_fini(&ledger);
+	wall->by_ledger = wall->disabled.len;
+	return buf_status(&wall->disabled);
 }
 
 int wall_new(const struct session *session, struct wall **ret)
@@ -51,10 +114,14 @@ int wall_new(const struct session *session, struct wall **ret)
 	}
 	if (wall.off_cpu == nr || wall.on_cpu == nr)
 		return -EINVAL;
-	*ret = malloc(sizeof(**ret));
-	if (!*ret)
+	int err = read_ledger(&wall, session);
+	struct wall *made = err ? NULL : malloc(sizeof(*made));
+	if (!made) {
+		buf_fini(&wall.disabled);
 		return -ENOMEM;
-	**ret = wall;
+	}
+	*made = wall;
+	*ret = made;
 	return 0;
 }
 
@@ -65,6 +132,7 @@ void wall_free(struct wall *wall)
 	for (size_t i = 0; i < wall->threads.nr_slots; i++)
 		free(wall->threads.slots[i].item);
 	hash_table_fini(&wall->threads);
+	buf_fini(&wall->disabled);
 	free(wall);
 }
 
@@ -78,12 +146,10 @@ size_t wall_on_cpu_event(const struct wall *wall)
 	return wall->on_cpu;
 }
 
-static void set_on(const struct wall *wall, struct thread *thread, uint64_t time_ns)
+static void set_on(struct thread *thread, uint64_t time_ns)
 {
-	if (time_ns <= thread->on_ns)
-		return;
-	thread->on_ns = time_ns;
-	thread->stopped_ns = wall->stopped_ns;
+	if (time_ns > thread->on_ns)
+		thread->on_ns = time_ns;
 }
 
 /* Of one that is new it is taken that it was on the CPU from `since_ns` on. NULL: out of memory. */
@@ -94,7 +160,7 @@ static struct thread *thread_of(struct wall *wall, uint32_t tid, uint64_t since_
 
 	if (thread) {
 		if (thread->stopped)
-			set_on(wall, thread, since_ns);
+			set_on(thread, since_ns);
 		thread->stopped = false;
 		return thread;
 	}
@@ -104,16 +170,28 @@ static struct thread *thread_of(struct wall *wall, uint32_t tid, uint64_t since_
 		return NULL;
 	}
 	thread->on_ns = since_ns;
-	thread->stopped_ns = wall->stopped_ns;
 	return thread;
 }
 
-/* The events are enabled at that time. */
-static void end_stop(struct wall *wall, uint64_t time_ns)
+/* The events are enabled at that time, of which no ledger tells. */
+static void end_disabled(struct wall *wall, uint64_t time_ns)
 {
-	if (wall->stop_ns && time_ns > wall->stop_ns)
-		wall->stopped_ns += time_ns - wall->stop_ns;
-	wall->stop_ns = 0;
+	struct disabled *last = last_disabled(wall);
+
+	if (!last || last->to_ns != UINT64_MAX)
+		return;
+	if (time_ns > last->from_ns)
+		last->to_ns = time_ns;
+	else
+		wall->disabled.len -= sizeof(*last);
+}
+
+/* When the events were disabled that still are; 0: they are not. */
+static uint64_t disabled_since(const struct wall *wall)
+{
+	const struct disabled *last = last_disabled(wall);
+
+	return last && last->to_ns == UINT64_MAX ? last->from_ns : 0;
 }
 
 void wall_observe(struct wall *wall, const struct session_record *record)
@@ -144,12 +222,10 @@ static uint64_t without_excess(struct thread *thread, uint64_t on_ns)
 /* How long it was on the CPU up to that time, of which nothing else tells. */
 static uint64_t time_on(const struct wall *wall, struct thread *thread, uint64_t to_ns)
 {
-	uint64_t stopped_ns = wall->stopped_ns - thread->stopped_ns;
-
 	if (to_ns <= thread->on_ns) /* the sample was taken while the time off the CPU began */
 		return 0;
-	uint64_t ns = to_ns - thread->on_ns;
-	return without_excess(thread, ns > stopped_ns ? ns - stopped_ns : 0);
+	uint64_t disabled_ns = disabled_until(wall, to_ns) - disabled_until(wall, thread->on_ns);
+	return without_excess(thread, to_ns - thread->on_ns - disabled_ns);
 }
 
 int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns)
@@ -159,13 +235,13 @@ int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *r
 
 	if (!wall->first_ns)
 		wall->first_ns = since_ns;
-	if (since_ns > wall->stop_ns) /* else it was on its way when the events were disabled */
-		end_stop(wall, since_ns);
+	if (since_ns > disabled_since(wall)) /* else it was on its way when the events were disabled */
+		end_disabled(wall, since_ns);
 	struct thread *thread = thread_of(wall, sample->tid, since_ns > wall->first_ns ? since_ns : wall->first_ns);
 	if (!thread)
 		return -ENOMEM;
 	*ret_ns = thread->unsampled_ns + time_on(wall, thread, sample->time);
-	set_on(wall, thread, sample->time);
+	set_on(thread, sample->time);
 	thread->unsampled_ns = 0;
 	return 0;
 }
@@ -176,8 +252,8 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const stru
 
 	if (!wall->first_ns)
 		wall->first_ns = left_ns;
-	if (sample->time > wall->stop_ns)
-		end_stop(wall, left_ns);
+	if (sample->time > disabled_since(wall))
+		end_disabled(wall, left_ns);
 	struct thread *thread = thread_of(wall, sample->tid, left_ns);
 	if (!thread)
 		return -ENOMEM;
@@ -187,12 +263,13 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const stru
 		return 0;
 	}
 	thread->unsampled_ns += time_on(wall, thread, left_ns);
-	set_on(wall, thread, sample->time);
+	set_on(thread, sample->time);
 	if (wait->flags & OFF_CPU_GOES_ON) {
 		thread->stopped = true;
-		wall->stop_ns = sample->time;
+		if (!wall->by_ledger && !disabled_since(wall))
+			add_disabled(wall, sample->time, UINT64_MAX);
 	}
-	return 0;
+	return buf_status(&wall->disabled);
 }
 
 uint64_t wall_unsampled_ns(const struct wall *wall)

@@ -61,6 +61,11 @@
 #include "sysinfo/thread.h"
 #include "sysinfo/topology.h"
 
+/* From when to when events were disabled: CLOCK_MONOTONIC. */
+struct disabled_time {
+	uint64_t from_ns, to_ns;
+};
+
 /*
  * Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini().
  */
@@ -91,6 +96,8 @@ struct recording {
 	struct event_desc *staged; /* heap; as records come to the stage below; names and ids are those of described */
 	struct off_cpu_stages *off_cpu; /* NULL: without --off-cpu */
 	struct buf sleepers;            /* struct off_cpu_sleeper, for the snapshot that comes next */
+	struct buf disabled;            /* struct disabled_time */
+	uint64_t disabled_ns;           /* CLOCK_MONOTONIC, since when its events are; 0: they are not */
 	struct collector_maker collectors;
 	struct sample_counter samples; /* for the status line */
 	struct output_params common;
@@ -627,6 +634,18 @@ static void note_sleepers(struct recording *rec, uint64_t time_ns)
 	}
 }
 
+/* For the ledger, which another thread has by now. */
+static void note_disabled(struct recording *rec, bool on)
+{
+	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	const struct disabled_time time = {.from_ns = rec->disabled_ns, .to_ns = now_ns};
+
+	if (on && rec->disabled_ns)
+		buf_put(&rec->disabled, &time, sizeof(time));
+	if (on || !rec->disabled_ns)
+		rec->disabled_ns = on ? 0 : now_ns;
+}
+
 static void note_switch(void *recording, bool on)
 {
 	struct recording *rec = recording;
@@ -635,6 +654,7 @@ static void note_switch(void *recording, bool on)
 		return;
 	uint64_t now_ns = ledger_book_now(&rec->book);
 	off_cpu_switch(rec->off_cpu, on, now_ns);
+	note_disabled(rec, on);
 	if (!on)
 		return;
 	find_sleepers(rec);
@@ -1174,16 +1194,36 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", diag_start_error(err)) : 0;
 }
 
+/* When the events of --off-cpu were disabled in between: of a task that ran all the time no wait tells. */
+static int account_disabled(const struct recording *rec, struct ledger *ledger)
+{
+	struct disabled_time time;
+	int err = buf_status(&rec->disabled);
+
+	for (size_t at = 0; at < rec->disabled.len && !err; at += sizeof(time)) {
+		memcpy(&time, rec->disabled.data + at, sizeof(time));
+		err = ledger_add(ledger, &(struct ledger_entry){.event = (uint32_t)LEDGER_NO_EVENT,
+								.cause = LEDGER_DISABLED,
+								.cpu = -1,
+								.tid = -1,
+								.from_ns = time.from_ns,
+								.to_ns = time.to_ns});
+	}
+	return err;
+}
+
 /* Its last readings, when nothing comes any more. */
 static int close_ledger(struct recording *rec, struct diag *reterr)
 {
 	int err = cpu_watch_account(&rec->cpus, &rec->book.ledger);
 	int note_err = task_pauser_note(&rec->task_pauser, &rec->book.ledger);
 	int steering_err = steering_account(&rec->steering, &rec->book.ledger);
+	int disabled_err = account_disabled(rec, &rec->book.ledger);
 	int close_err = ledger_book_close(&rec->book);
 
 	err = err ? err : note_err;
 	err = err ? err : steering_err;
+	err = err ? err : disabled_err;
 	err = err ? err : close_err;
 	if (!err)
 		err = recorder_cost_add(&rec->cost, &rec->book.ledger);
@@ -1352,6 +1392,7 @@ static void recording_fini(struct recording *rec)
 	output_file_fini(&rec->output);
 	off_cpu_stages_free(rec->off_cpu);
 	buf_fini(&rec->sleepers);
+	buf_fini(&rec->disabled);
 	free(rec->staged);
 	unwinding_free(rec->unwinding);
 	task_log_free(rec->task_log);
