@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress/repeats.h"
 #include "compress/zstd.h"
 #include "perfdata/record.h"
 
@@ -38,21 +39,25 @@ size_t extent_bytes_for(int level)
 
 struct extent_packer {
 	struct zstd_packer *zstd;
-	size_t room;
-	uint8_t frame[];
+	struct repeats_packer *repeats;
+	size_t room;     /* behind ZSTD_HASH_BYTES */
+	uint8_t frame[]; /* behind its hash */
 };
 
 int extent_packer_new(struct extent_packer **ret)
 {
-	size_t room = zstd_bound(EXTENT_BYTES_MAX);
-	struct extent_packer *packer = malloc(sizeof(*packer) + room);
+	size_t of_zstd = zstd_bound(EXTENT_BYTES_MAX), of_repeats = repeats_bound(EXTENT_BYTES_MAX);
+	size_t room = of_zstd > of_repeats ? of_zstd : of_repeats;
+	struct extent_packer *packer = malloc(sizeof(*packer) + ZSTD_HASH_BYTES + room);
 
 	if (!packer)
 		return -ENOMEM;
-	packer->room = room;
+	*packer = (struct extent_packer){.room = room};
 	int err = zstd_packer_new(&packer->zstd);
+	if (!err)
+		err = repeats_packer_new(&packer->repeats);
 	if (err) {
-		free(packer);
+		extent_packer_free(packer);
 		return err;
 	}
 	*ret = packer;
@@ -64,12 +69,13 @@ void extent_packer_free(struct extent_packer *packer)
 	if (!packer)
 		return;
 	zstd_packer_free(packer->zstd);
+	repeats_packer_free(packer->repeats);
 	free(packer);
 }
 
 /*
- * The next part of the frame that goes into one record: as many whole blocks as fit, with the frame's header and
- * checksum, so that each record gives bytes. 0: a block does not fit.
+ * The next part of the frame that goes into one record: as many whole blocks as fit, with the frame's hash and header,
+ * so that each record gives bytes. 0: a block does not fit.
  */
 static size_t next_part(struct span frame, size_t at)
 {
@@ -158,9 +164,19 @@ static bool are_short(struct span records)
 	return nr_short_bytes > at / 2;
 }
 
-/* One frame, in blocks that fit into records if that can be. */
+/* Of a frame of so many bytes, or an error, behind room for its hash: puts that there. Returns the length of both. */
+static int64_t with_hash(struct extent_packer *packer, int64_t len)
+{
+	if (len < 0)
+		return len;
+	zstd_put_hash((struct span){packer->frame + ZSTD_HASH_BYTES, (size_t)len}, packer->frame);
+	return ZSTD_HASH_BYTES + len;
+}
+
+/* A hash and one frame, in blocks that fit into records if that can be. */
 static int64_t pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records)
 {
+	uint8_t *const frame = packer->frame + ZSTD_HASH_BYTES;
 	struct zstd_pack_params params = {
 		.level = how->level,
 		.short_records = are_short(records),
@@ -168,16 +184,16 @@ static int64_t pack(struct extent_packer *packer, const struct extent_pack_param
 	};
 
 	if (how->level == 1 && params.short_records) {
-		int64_t len = zstd_pack_repeats(packer->zstd, records, packer->frame, packer->room);
+		int64_t len = with_hash(packer, repeats_pack(packer->repeats, records, frame));
 		if (len > 0 && bytes_when_cut((struct span){packer->frame, (size_t)len}))
 			return len;
 	}
 	probe(packer, records, &params);
-	int64_t len = zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+	int64_t len = with_hash(packer, zstd_pack(packer->zstd, &params, records, frame, packer->room));
 	if (len < 0 || params.block_bytes || bytes_when_cut((struct span){packer->frame, (size_t)len}))
 		return len;
 	params.block_bytes = SMALL_BLOCK_BYTES;
-	return zstd_pack(packer->zstd, &params, records, packer->frame, packer->room);
+	return with_hash(packer, zstd_pack(packer->zstd, &params, records, frame, packer->room));
 }
 
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,

@@ -2,13 +2,54 @@
 #include "compress/repeats.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "compress/sequences.h"
 
 enum {
 	WORD = 8,
 	TABLE_LOG = 12, /* it stays in the nearest cache; with more, repeats are found that are further away: worse */
+	FRAME_HEADER_BYTES = 9,
+	BLOCK_BYTES = 128 << 10, /* 3.1.1.2.4: the most that are allowed */
+	BLOCK_HEADER_BYTES = 3,
+	LITERALS_HEADER_BYTES = 3,
+	COPY_BYTES = 16, /* of literals, which most often are fewer */
+	AT_MASK = (1 << 24) - 1,
 };
+
+struct repeats_packer {
+	/* Where a word stood last, below a tag: what another word left there is told without a look at it. */
+	uint32_t places[1 << TABLE_LOG];
+	struct sequences sequences;
+};
+
+int repeats_packer_new(struct repeats_packer **ret)
+{
+	struct repeats_packer *packer = malloc(sizeof(*packer)); /* few of its pages are ever touched */
+
+	if (!packer)
+		return -ENOMEM;
+	sequences_init(&packer->sequences);
+	*ret = packer;
+	return 0;
+}
+
+void repeats_packer_free(struct repeats_packer *packer)
+{
+	free(packer);
+}
+
+size_t repeats_bound(size_t bytes)
+{
+	size_t blocks = bytes / BLOCK_BYTES + 1;
+
+	/* A block that turns out to be longer than its bytes is stored as it is, but was written. */
+	return FRAME_HEADER_BYTES + bytes + blocks * BLOCK_HEADER_BYTES + LITERALS_HEADER_BYTES + COPY_BYTES +
+	       SEQUENCES_BYTES_MAX;
+}
 
 static uint64_t word_at(const uint8_t *at)
 {
@@ -17,12 +58,6 @@ static uint64_t word_at(const uint8_t *at)
 	memcpy(&word, at, sizeof(word));
 	return le64toh(word);
 }
-
-/* Where a word stood last. What another word left there is told from the tag: `at` need not be read for it. */
-struct place {
-	uint32_t at;
-	uint32_t tag;
-};
 
 /* How many bytes are the same, before `end` of the first. */
 static size_t same_bytes(const uint8_t *one, const uint8_t *other, const uint8_t *end)
@@ -55,62 +90,109 @@ static size_t same_before(const uint8_t *in, size_t at, size_t earlier)
  * Where what stands at `at` stood before; `at` itself: nowhere. After a repeat the words behind it come from behind the
  * same place, most often: records of one kind differ in a few words. Else two words are to be the same.
  */
-static size_t find_earlier(const uint8_t *in, size_t at, size_t distance, struct place *table)
+static size_t find_earlier(const uint8_t *in, size_t at, size_t distance, uint32_t *places)
 {
 	uint64_t word = word_at(in + at);
 
 	if (distance && distance <= at && word_at(in + at - distance) == word)
 		return at - distance;
 	uint64_t hash = word * 0x9e3779b185ebca87;
-	struct place *place = &table[hash >> (64 - TABLE_LOG)];
-	size_t earlier = place->at;
-	uint32_t tag = (uint32_t)hash;
-	bool is_other = place->tag != tag;
-	*place = (struct place){(uint32_t)at, tag};
-	if (is_other || earlier >= at || word_at(in + earlier) != word ||
+	uint32_t *place = &places[hash >> (64 - TABLE_LOG)], was = *place, tag = (uint32_t)hash & ~AT_MASK;
+	size_t earlier = was & AT_MASK;
+	*place = (uint32_t)at | tag;
+	if ((was & ~AT_MASK) != tag || earlier >= at || word_at(in + earlier) != word ||
 	    word_at(in + earlier + WORD) != word_at(in + at + WORD))
 		return at;
 	return earlier;
 }
 
-size_t repeats_room(size_t bytes, size_t block_bytes)
+/* There is room for COPY_BYTES behind them. */
+static uint8_t *copy_literals(const uint8_t *from, size_t len, const uint8_t *in_end, uint8_t *to)
 {
-	return bytes / REPEAT_BYTES_LEAST + bytes / block_bytes + 3;
+	if (len <= COPY_BYTES && in_end - from >= COPY_BYTES)
+		memcpy(to, from, COPY_BYTES);
+	else
+		memcpy(to, from, len);
+	return to + len;
 }
 
-size_t repeats_find(struct span all, size_t block_bytes, struct repeat *ret)
+/* Writes the literals of a block; its sequences are kept. Returns their end. */
+static uint8_t *find_repeats(struct repeats_packer *packer, const uint8_t *in, size_t at, size_t end, size_t *distance,
+			     uint8_t *out)
 {
-	struct place table[1 << TABLE_LOG] = {0};
-	const uint8_t *in = all.ptr;
-	size_t nr = 0, distance = 0;
+	size_t literals_from = at;
 
-	for (size_t block = 0, end; block < all.len; block = end) {
-		end = all.len - block < block_bytes ? all.len : block + block_bytes;
-		size_t most = repeats_room(end, block_bytes) - 2, literals_from = block, at = block;
-		while (end - at >= 2 * WORD) {
-			size_t earlier = find_earlier(in, at, distance, table);
-			if (earlier == at) {
-				at += WORD;
-				continue;
-			}
-			if (nr >= most)
-				return 0;
-			size_t back = same_before(in, at, earlier);
-			if (back > at - literals_from)
-				back = at - literals_from;
-			size_t behind = at + WORD + same_bytes(in + at + WORD, in + earlier + WORD, in + end);
-			distance = at - earlier;
-			ret[nr++] = (struct repeat){
-				.distance = (uint32_t)distance,
-				.literals = (uint32_t)(at - back - literals_from),
-				.length = (uint32_t)(behind - at + back),
-			};
-			literals_from = behind;
-			at = (behind + WORD - 1) / WORD * WORD;
-			if (at > end)
-				break;
+	while (end - at >= 2 * WORD) {
+		size_t earlier = find_earlier(in, at, *distance, packer->places);
+		if (earlier == at) {
+			at += WORD;
+			continue;
 		}
-		ret[nr++] = (struct repeat){.literals = (uint32_t)(end - literals_from)};
+		size_t back = same_before(in, at, earlier);
+		if (back > at - literals_from)
+			back = at - literals_from;
+		size_t behind = at + WORD + same_bytes(in + at + WORD, in + earlier + WORD, in + end);
+		size_t nr_literals = at - back - literals_from;
+		*distance = at - earlier;
+		out = copy_literals(in + literals_from, nr_literals, in + end, out);
+		sequences_add(&packer->sequences, (uint32_t)nr_literals, (uint32_t)(behind - at + back),
+			      (uint32_t)*distance);
+		literals_from = behind;
+		at = (behind + WORD - 1) / WORD * WORD;
+		if (at > end)
+			break;
 	}
-	return nr;
+	return copy_literals(in + literals_from, end - literals_from, in + end, out);
+}
+
+static void put_u24(uint8_t *at, uint32_t value)
+{
+	at[0] = (uint8_t)value;
+	at[1] = (uint8_t)(value >> 8);
+	at[2] = (uint8_t)(value >> 16);
+}
+
+/* 3.1.1.2, 3.1.1.3.1.1: header, literals as they are, sequences. Returns its end. */
+static uint8_t *put_block(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t end, bool last,
+			  size_t *distance, uint8_t *out)
+{
+	enum { RAW = 0, COMPRESSED = 2, LITERALS_OF_20_BITS = 3 << 2 };
+	uint8_t *literals_header = out + BLOCK_HEADER_BYTES, *literals = literals_header + LITERALS_HEADER_BYTES;
+	const size_t len = end - from;
+
+	sequences_begin_block(&packer->sequences);
+	uint8_t *at = find_repeats(packer, in, from, end, distance, literals);
+	put_u24(literals_header, LITERALS_OF_20_BITS | (uint32_t)(at - literals) << 4);
+	at = sequences_write(&packer->sequences, at);
+	size_t bytes = (size_t)(at - literals_header);
+	uint32_t type = bytes < len ? COMPRESSED : RAW;
+	if (type == RAW) {
+		sequences_forget_block(&packer->sequences);
+		memcpy(literals_header, in + from, len);
+		bytes = len;
+	}
+	put_u24(out, last | type << 1 | (uint32_t)bytes << 3);
+	return literals_header + bytes;
+}
+
+int64_t repeats_pack(struct repeats_packer *packer, struct span all, uint8_t *out)
+{
+	enum { SIZE_OF_4_BYTES = 2 << 6, SINGLE_SEGMENT = 1 << 5 };
+	const uint32_t magic = htole32(0xfd2fb528), len = htole32((uint32_t)all.len); /* 3.1.1, 3.1.1.1 */
+	size_t distance = 0, nr_repeats = 0;
+	uint8_t *at = out + FRAME_HEADER_BYTES;
+
+	memset(packer->places, 0, sizeof(packer->places));
+	sequences_begin_frame(&packer->sequences);
+	memcpy(out, &magic, sizeof(magic));
+	out[4] = SIZE_OF_4_BYTES | SINGLE_SEGMENT;
+	memcpy(out + 5, &len, sizeof(len));
+	for (size_t from = 0, end; from < all.len; from = end) {
+		end = all.len - from < BLOCK_BYTES ? all.len : from + BLOCK_BYTES;
+		at = put_block(packer, all.ptr, from, end, end == all.len, &distance, at);
+		nr_repeats += packer->sequences.nr;
+		if (nr_repeats > end / REPEAT_BYTES_LEAST + 1)
+			return -ENOTSUP;
+	}
+	return at - out;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * repeats: finds where records repeat earlier bytes, in words of 8 bytes. Records of tracepoints consist of such words,
- * most of which equal those of an earlier record of the same kind. For such records this takes a third of the time of
- * zstd's own search, which looks at each byte. The result is encoded by zstd (compress/zstd.c).
+ * repeats: compresses records that mostly repeat earlier ones into one zstd frame (RFC 8878), without libzstd. Records
+ * of tracepoints consist of words of 8 bytes, most of which equal those of an earlier record of the same kind: repeats
+ * are looked for in such words. That and the code of what was found (compress/sequences.h) take a third of the time of
+ * zstd's fastest level, for files of the same size.
  */
 #pragma once
 
@@ -14,20 +15,16 @@
 /* average length of the repeats found, below which zstd's own search makes much smaller files */
 enum { REPEAT_BYTES_LEAST = 48 };
 
-/* As ZSTD_Sequence. */
-struct repeat {
-	/* how many bytes back the same bytes stand; 0: no repeat, the block ends behind the literals */
-	uint32_t distance;
-	uint32_t literals; /* bytes before the repeat that are stored as they are */
-	uint32_t length;
-	uint32_t unused;
-};
+struct repeats_packer;                                   /* used by one thread at a time */
+int repeats_packer_new(struct repeats_packer **ret);     /* 0, -ENOMEM */
+void repeats_packer_free(struct repeats_packer *packer); /* NULL is fine */
 
-/* The number of elements that `ret` of repeats_find() must have room for. */
-size_t repeats_room(size_t bytes, size_t block_bytes);
+/* How many bytes repeats_pack() may write. */
+size_t repeats_bound(size_t bytes);
 
 /*
- * Finds the repeats in `in`, in blocks of at most `block_bytes` (a multiple of 8); each block ends with an element of
- * distance 0. Returns the number of elements; 0: the repeats are too short on average (REPEAT_BYTES_LEAST).
+ * Compresses 1 byte to 16 MiB into one whole frame with content size and without checksum. `out`: room for
+ * repeats_bound() bytes. Returns the length of the frame; -ENOTSUP: the repeats are too short on average
+ * (REPEAT_BYTES_LEAST).
  */
-size_t repeats_find(struct span in, size_t block_bytes, struct repeat *ret);
+int64_t repeats_pack(struct repeats_packer *packer, struct span in, uint8_t *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "compress/zstd.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "compress/repeats.h"
+#include "base/hash_table.h"
 
 enum {
 	FRAME_MAGIC_BYTES = 4,
@@ -22,12 +23,6 @@ enum {
 
 struct zstd_packer {
 	ZSTD_CCtx *context;
-	struct repeat *repeats; /* heap */
-	size_t room;            /* for so many */
-};
-
-struct zstd_unpacker {
-	ZSTD_DCtx *context;
 };
 
 bool zstd_available(void)
@@ -67,29 +62,6 @@ static void set_chains(struct zstd_packer *packer, bool chains)
 	if (has_experiments())
 		set(packer, ZSTD_c_useRowMatchFinder, chains ? ZSTD_ps_disable : ZSTD_ps_auto);
 }
-
-/* NULL in a library without it. */
-#pragma weak ZSTD_compressSequences
-
-_Static_assert(sizeof(struct repeat) == sizeof(ZSTD_Sequence) &&
-		       offsetof(struct repeat, literals) == offsetof(ZSTD_Sequence, litLength) &&
-		       offsetof(struct repeat, length) == offsetof(ZSTD_Sequence, matchLength),
-	       "the same");
-
-static bool can_take_repeats(void)
-{
-	return has_experiments() && ZSTD_compressSequences;
-}
-
-/*
- * Where one distance follows another of the same length zstd writes next to nothing: at low levels it does not look for
- * that in what it is given, unless it is told to, and a file of tracepoints is a third larger.
- */
-static bool set_repeats(struct zstd_packer *packer)
-{
-	return set(packer, ZSTD_c_blockDelimiters, ZSTD_sf_explicitBlockDelimiters) &&
-	       set(packer, ZSTD_c_searchForExternalRepcodes, ZSTD_ps_enable);
-}
 #else
 static bool can_chain(void)
 {
@@ -105,17 +77,6 @@ static void set_chains(struct zstd_packer *packer, bool chains)
 {
 	(void)packer, (void)chains;
 }
-
-static bool can_take_repeats(void)
-{
-	return false;
-}
-
-static bool set_repeats(struct zstd_packer *packer)
-{
-	(void)packer;
-	return false;
-}
 #endif
 
 int zstd_packer_new(struct zstd_packer **ret)
@@ -129,7 +90,6 @@ int zstd_packer_new(struct zstd_packer **ret)
 		free(packer);
 		return -ENOMEM;
 	}
-	set(packer, ZSTD_c_checksumFlag, 1);
 	set_stable_input(packer);
 	*ret = packer;
 	return 0;
@@ -140,7 +100,6 @@ void zstd_packer_free(struct zstd_packer *packer)
 	if (!packer)
 		return;
 	ZSTD_freeCCtx(packer->context);
-	free(packer->repeats);
 	free(packer);
 }
 
@@ -280,44 +239,81 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
 	return ZSTD_isError(len) ? -EIO : (int64_t)len;
 }
 
-/* Memory for those of `bytes` is there. */
-static bool has_room(struct zstd_packer *packer, size_t bytes)
-{
-	size_t room = repeats_room(bytes, ZSTD_BLOCKSIZE_MAX);
+/*
+ * Of the bytes of a frame, in words of 8, the last one filled with zeros, and their number: any other bytes within one
+ * word give another hash.
+ */
+struct frame_hash {
+	uint64_t hash, word;
+	uint64_t len;
+};
 
-	if (room <= packer->room)
-		return true;
-	free(packer->repeats);
-	packer->repeats = malloc(room * sizeof(*packer->repeats));
-	packer->room = packer->repeats ? room : 0;
-	return packer->repeats;
+static void hash_add(struct frame_hash *hash, const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len;) {
+		unsigned nr = hash->len % sizeof(uint64_t);
+		if (!nr && len - i >= sizeof(uint64_t)) {
+			uint64_t word;
+			memcpy(&word, bytes + i, sizeof(word));
+			hash->hash = stable_hash_mix(hash->hash, le64toh(word));
+			hash->len += sizeof(word);
+			i += sizeof(word);
+			continue;
+		}
+		hash->word |= (uint64_t)bytes[i++] << 8 * nr;
+		hash->len++;
+		if (nr < sizeof(uint64_t) - 1)
+			continue;
+		hash->hash = stable_hash_mix(hash->hash, hash->word);
+		hash->word = 0;
+	}
 }
 
-/*
- * zstd's own search is not used, so its table is as small as can be. With a target length it leaves what is not
- * repeated as it is: a few bytes of each time, which no code makes shorter.
- */
-int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out, size_t room)
+static uint64_t hash_end(const struct frame_hash *hash)
 {
-	static const struct tuning tuning = {
-		.strategy = ZSTD_fast, .hash_log = ZSTD_HASHLOG_MIN, .min_match = 6, .target_length = 1};
+	return stable_hash_mix(stable_hash_mix(hash->hash, hash->word), hash->len);
+}
 
-	if (!can_take_repeats() || !has_room(packer, in.len))
-		return -ENOTSUP;
-	size_t nr = repeats_find(in, ZSTD_BLOCKSIZE_MAX, packer->repeats);
-	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
-	if (!nr || !tune(packer, &tuning, 1) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
-	    !set(packer, ZSTD_c_contentSizeFlag, 1) || !set_repeats(packer))
-		return -ENOTSUP;
-	size_t len = ZSTD_compressSequences(packer->context, out, room, (const ZSTD_Sequence *)packer->repeats, nr,
-					    in.ptr, in.len);
-	return ZSTD_isError(len) ? -EIO : (int64_t)len;
+static uint64_t hash_of(struct span frame)
+{
+	struct frame_hash hash = {0};
+
+	hash_add(&hash, frame.ptr, frame.len);
+	return hash_end(&hash);
+}
+
+/* 3.1.2: magic, bytes behind these two. One of 16 magics, which zstd and perf do not write by themselves. */
+enum { HASH_MAGIC = 0x184d2a5d };
+
+void zstd_put_hash(struct span frame, void *out)
+{
+	const uint32_t start[2] = {htole32(HASH_MAGIC), htole32(sizeof(uint64_t))};
+	const uint64_t hash = htole64(hash_of(frame));
+
+	memcpy(out, start, sizeof(start));
+	memcpy((uint8_t *)out + sizeof(start), &hash, sizeof(hash));
+}
+
+/* Moves *bytes behind it. false: there is none. */
+static bool take_hash(struct span *bytes, uint64_t *ret)
+{
+	const uint32_t start[2] = {htole32(HASH_MAGIC), htole32(sizeof(*ret))};
+	const uint8_t *at = bytes->ptr;
+
+	if (bytes->len < ZSTD_HASH_BYTES || memcmp(at, start, sizeof(start)) != 0)
+		return false;
+	memcpy(ret, at + sizeof(start), sizeof(*ret));
+	*ret = le64toh(*ret);
+	*bytes = (struct span){at + ZSTD_HASH_BYTES, bytes->len - ZSTD_HASH_BYTES};
+	return true;
 }
 
 /* RFC 8878, 3.1.1.1: magic, descriptor, window unless a single segment, dictionary id, content size. */
 bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)
 {
 	static const uint8_t id_bytes[] = {0, 1, 2, 4}, size_bytes[] = {0, 2, 4, 8};
+	uint64_t hash;
+	const size_t hash_bytes = take_hash(&bytes, &hash) ? ZSTD_HASH_BYTES : 0;
 	const uint8_t *at = bytes.ptr;
 	uint32_t magic;
 
@@ -335,7 +331,7 @@ bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)
 	if (content == ZSTD_CONTENTSIZE_ERROR)
 		return false;
 	*ret = (struct zstd_frame){
-		.header_bytes = FRAME_MAGIC_BYTES + 1 + !single + id_bytes[descriptor & 3] + size,
+		.header_bytes = hash_bytes + FRAME_MAGIC_BYTES + 1 + !single + id_bytes[descriptor & 3] + size,
 		.bytes = content == ZSTD_CONTENTSIZE_UNKNOWN ? UINT64_MAX : content,
 		.checksum_bytes = descriptor & 4 ? 4 : 0,
 	};
@@ -357,6 +353,19 @@ bool zstd_block(struct span bytes, size_t *ret_len, bool *ret_last)
 	*ret_last = header & 1;
 	return true;
 }
+
+/* Of a stream: at the start of a frame, in one whose hash stood before it, or in another. */
+enum frame_part { FRAME_START, FRAME_WITH_HASH, FRAME_WITHOUT };
+
+struct zstd_unpacker {
+	ZSTD_DCtx *context;
+	/* Of zstd_unpack(): */
+	enum frame_part part;
+	uint8_t start[ZSTD_HASH_BYTES];
+	size_t nr_start;
+	uint64_t wanted;
+	struct frame_hash hash;
+};
 
 int zstd_unpacker_new(struct zstd_unpacker **ret)
 {
@@ -389,14 +398,50 @@ static int unpack_error(size_t code)
 
 int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, void *out, size_t room)
 {
-	size_t len = ZSTD_decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
+	uint64_t hash;
 
+	if (take_hash(&frame, &hash) && hash != hash_of(frame))
+		return -EBADMSG;
+	size_t len = ZSTD_decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
 	return ZSTD_isError(len) ? unpack_error(len) : (int64_t)len;
+}
+
+static void begin_frame(struct zstd_unpacker *unpacker)
+{
+	unpacker->part = FRAME_START;
+	unpacker->nr_start = 0;
 }
 
 void zstd_unpack_reset(struct zstd_unpacker *unpacker)
 {
 	ZSTD_DCtx_reset(unpacker->context, ZSTD_reset_session_only);
+	begin_frame(unpacker);
+}
+
+/* Bytes that were taken, and whether a frame ended with them. false: they are not those that the hash is of. */
+static bool check_part(struct zstd_unpacker *unpacker, const uint8_t *bytes, size_t len, bool ended)
+{
+	if (unpacker->part == FRAME_START) {
+		memcpy(unpacker->start + unpacker->nr_start, bytes, len);
+		unpacker->nr_start += len;
+		struct span start = {unpacker->start, unpacker->nr_start};
+		if (take_hash(&start, &unpacker->wanted)) {
+			unpacker->part = FRAME_WITH_HASH;
+			unpacker->hash = (struct frame_hash){0};
+		} else if (ended) {
+			begin_frame(unpacker);
+		} else if (unpacker->nr_start == ZSTD_HASH_BYTES) {
+			unpacker->part = FRAME_WITHOUT;
+		}
+		return true;
+	}
+	if (unpacker->part == FRAME_WITH_HASH)
+		hash_add(&unpacker->hash, bytes, len);
+	if (!ended)
+		return true;
+	bool right = unpacker->part != FRAME_WITH_HASH || hash_end(&unpacker->hash) == unpacker->wanted;
+	begin_frame(unpacker);
+	return right;
 }
 
 int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, size_t room)
@@ -406,11 +451,15 @@ int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, 
 
 	while (to.pos < to.size) {
 		size_t taken = from.pos, given = to.pos;
+		size_t more = unpacker->part == FRAME_START ? ZSTD_HASH_BYTES - unpacker->nr_start : SIZE_MAX;
+		from.size = in->len - taken < more ? in->len : taken + more;
 		size_t err = ZSTD_decompressStream(unpacker->context, &to, &from);
 		if (ZSTD_isError(err))
 			return unpack_error(err);
 		if (from.pos == taken && to.pos == given)
 			break;
+		if (!check_part(unpacker, (const uint8_t *)in->ptr + taken, from.pos - taken, err == 0))
+			return -EBADMSG;
 	}
 	*in = (struct span){(const char *)in->ptr + from.pos, in->len - from.pos};
 	return (int64_t)to.pos;

@@ -32,10 +32,9 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
 	return -ENOTSUP;
 }
 
-int64_t zstd_pack_repeats(struct zstd_packer *packer, struct span in, void *out, size_t room)
+void zstd_put_hash(struct span frame, void *out)
 {
-	(void)packer, (void)in, (void)out, (void)room;
-	return -ENOTSUP;
+	(void)frame, (void)out;
 }
 
 bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)

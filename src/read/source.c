@@ -284,7 +284,26 @@ static int range_next(struct source *source, struct source_record *ret, struct d
 	return 1;
 }
 
-/* Where a COMPRESSED record starts with the magic number of a frame. By bytes: such records are not aligned. */
+/* The frame whose magic number is there begins a COMPRESSED record, behind a hash or not. */
+static bool is_extent(const uint8_t *start, const uint8_t *magic, const uint8_t *end, uint64_t *ret_offset)
+{
+	for (size_t before = 0; before <= ZSTD_HASH_BYTES; before += ZSTD_HASH_BYTES) {
+		struct perf_event_header header;
+		struct zstd_frame frame;
+		if ((size_t)(magic - start) < before + sizeof(header))
+			break;
+		const uint8_t *payload = magic - before, *record = payload - sizeof(header);
+		memcpy(&header, record, sizeof(header));
+		if (header.type != RECORD_COMPRESSED || header.size <= sizeof(header) || header.size > end - record ||
+		    !zstd_frame_start((struct span){payload, header.size - sizeof(header)}, &frame))
+			continue;
+		*ret_offset = (uint64_t)(record - start);
+		return true;
+	}
+	return false;
+}
+
+/* By bytes: COMPRESSED records are not aligned. */
 static bool range_find_extent(struct source *source, uint64_t offset)
 {
 	static const uint32_t magic = 0xfd2fb528; /* RFC 8878, 3.1.1 */
@@ -294,19 +313,12 @@ static bool range_find_extent(struct source *source, uint64_t offset)
 
 	if (offset >= range->end)
 		return false;
-	while (at < end && (at = memmem(at, (size_t)(end - at), &magic, sizeof(magic)))) {
-		struct perf_event_header header;
-		memcpy(&header, at - sizeof(header), sizeof(header));
-		uint64_t found = (uint64_t)(at - start) - sizeof(header);
-		struct zstd_frame frame;
-		if (header.type == RECORD_COMPRESSED && header.size > sizeof(header) &&
-		    header.size <= range->end - found &&
-		    zstd_frame_start((struct span){at, header.size - sizeof(header)}, &frame)) {
+	for (uint64_t found; at < end && (at = memmem(at, (size_t)(end - at), &magic, sizeof(magic))); at++) {
+		if (is_extent(start, at, end, &found) && found >= offset) {
 			range->at = found;
 			state_of(source)->chunk_end = 0;
 			return true;
 		}
-		at++;
 	}
 	return false;
 }

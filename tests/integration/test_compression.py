@@ -210,9 +210,9 @@ def test_recover_makes_an_index_for_perf(millrace, perf, programs, need_tracefs,
 
 
 def extents_of(data):
-    """Offsets of COMPRESSED records that start a frame."""
+    """Offsets of COMPRESSED records that start with the hash of a frame."""
     at, found = 0, []
-    while (at := data.find(b'\x28\xb5\x2f\xfd', at + 1)) >= 0:
+    while (at := data.find(b'\x5d\x2a\x4d\x18\x08\0\0\0', at + 1)) >= 0:
         if data[at - 8:at - 2] == b'\x51\0\0\0\0\0':
             found.append(at - 8)
     return found

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Literals and repeats give back what they were found in, for any bytes, and no block holds too much. */
+/* What is packed by its repeats is what libzstd unpacks, for any bytes. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@
 #include "compress/repeats.h"
 #include "compress/zstd.h"
 
-enum { BLOCK = 4096, MOST = 64 << 10, RECORD_WORDS = 14 };
+enum { MOST = 300 << 10, RECORD_WORDS = 14 };
 
 /* Four kinds of records that follow each other, of which the time and at times another word are new. */
 static void make_records(uint8_t *bytes, size_t len, unsigned *seed)
@@ -30,129 +31,159 @@ static void make_records(uint8_t *bytes, size_t len, unsigned *seed)
 	}
 }
 
-/* Returns how many bytes were literals. */
-static size_t check_gives_back(const uint8_t *in, size_t len)
-{
-	size_t room = repeats_room(len, BLOCK), at = 0, in_block = 0, nr_literals = 0;
-	struct repeat *found = calloc(room, sizeof(*found));
-	uint8_t *out = malloc(len + 1);
-	size_t nr = repeats_find((struct span){in, len}, BLOCK, found);
+struct fixture {
+	struct repeats_packer *packer;
+	struct zstd_unpacker *unpacker;
+	uint8_t *bytes, *frame, *out; /* MOST, what that can become, MOST */
+};
 
-	assert_true(nr <= room);
-	for (size_t i = 0; i < nr; i++) {
-		in_block += found[i].literals + found[i].length;
-		assert_true(at + found[i].literals + found[i].length <= len && in_block <= BLOCK);
-		memcpy(out + at, in + at, found[i].literals);
-		at += found[i].literals;
-		nr_literals += found[i].literals;
-		assert_true(found[i].distance <= at && !found[i].distance == !found[i].length);
-		for (size_t k = 0; k < found[i].length; k++, at++)
-			out[at] = out[at - found[i].distance];
-		if (!found[i].distance)
-			in_block = 0;
-	}
-	if (nr) {
-		assert_int_equal(at, len);
-		assert_memory_equal(out, in, len);
-	}
-	free(out);
-	free(found);
-	return nr ? nr_literals : len;
+static int set_up(void **state)
+{
+	static struct fixture fixture;
+
+	if (!zstd_available())
+		return 0;
+	assert_int_equal(repeats_packer_new(&fixture.packer), 0);
+	assert_int_equal(zstd_unpacker_new(&fixture.unpacker), 0);
+	fixture.bytes = calloc(1, MOST);
+	fixture.frame = malloc(repeats_bound(MOST));
+	fixture.out = malloc(MOST);
+	*state = &fixture;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	if (!f)
+		return 0;
+	repeats_packer_free(f->packer);
+	zstd_unpacker_free(f->unpacker);
+	free(f->bytes);
+	free(f->frame);
+	free(f->out);
+	return 0;
+}
+
+static struct fixture *fixture_of(void **state)
+{
+	if (!*state)
+		skip();
+	return *state;
+}
+
+/* In memory of just that length, so that sanitizers see what is read behind it. Returns the length of the frame. */
+static int64_t check_gives_back(struct fixture *f, size_t len)
+{
+	uint8_t *bytes = malloc(len + !len);
+
+	memcpy(bytes, f->bytes, len);
+	int64_t packed = repeats_pack(f->packer, (struct span){bytes, len}, f->frame);
+	free(bytes);
+	if (packed == -ENOTSUP)
+		return packed;
+	assert_true(packed > 0 && (size_t)packed <= repeats_bound(len));
+	const struct span frame = {f->frame, (size_t)packed};
+	assert_int_equal(zstd_unpack_frame(f->unpacker, frame, f->out, len), len);
+	assert_memory_equal(f->out, f->bytes, len);
+	return packed;
 }
 
 static void test_records(void **state)
 {
-	uint8_t *bytes = malloc(MOST);
+	struct fixture *f = fixture_of(state);
 	unsigned seed = 1;
 
-	(void)state;
-	make_records(bytes, MOST, &seed);
-	assert_true(check_gives_back(bytes, MOST) < MOST / 8);
-	for (size_t len = 0; len < 3 * BLOCK; len += 1 + (size_t)rand_r(&seed) % 37)
-		check_gives_back(bytes, len);
-	free(bytes);
+	make_records(f->bytes, MOST, &seed);
+	/* 15 times without the distances that follow one of the same length, 10 where codes have no bits of their own.
+	 */
+	assert_in_range(check_gives_back(f, MOST), 1, MOST / 17);
+	for (size_t len = 1; len < 12 << 10; len += 1 + (size_t)rand_r(&seed) % 37)
+		assert_true(check_gives_back(f, len) > 0);
 }
 
 /* Also bytes in which nothing repeats, and such that repeat more often than it is worth. */
 static void test_any_bytes(void **state)
 {
-	uint8_t *bytes = malloc(MOST);
-	unsigned seed = 2;
+	struct fixture *f = fixture_of(state);
+	unsigned seed = 2, nr_packed = 0, nr_refused = 0;
 
-	(void)state;
-	for (unsigned round = 0; round < 200; round++) {
-		size_t len = (size_t)rand_r(&seed) % MOST;
-		unsigned values = 1U << rand_r(&seed) % 9, run = 1 + (unsigned)rand_r(&seed) % 40;
+	for (unsigned round = 0; round < 400; round++) {
+		size_t len = 1 + (size_t)rand_r(&seed) % (round % 8 ? MOST / 8 : MOST);
+		unsigned values = 1U << rand_r(&seed) % 9, run = 1 + (unsigned)rand_r(&seed) % 400;
 		for (size_t at = 0; at < len; at++)
-			bytes[at] = at % run && at >= 16 ? bytes[at - 16] : (uint8_t)((unsigned)rand_r(&seed) % values);
-		check_gives_back(bytes, len);
+			f->bytes[at] =
+				at % run && at >= 16 ? f->bytes[at - 16] : (uint8_t)((unsigned)rand_r(&seed) % values);
+		int64_t packed = check_gives_back(f, len);
+		nr_packed += packed > 0;
+		nr_refused += packed < 0;
 	}
-	memset(bytes, 0, MOST);
-	check_gives_back(bytes, MOST);
-	free(bytes);
+	assert_true(nr_packed > 300 && nr_refused > 10);
+	memset(f->bytes, 0, MOST);
+	assert_in_range(check_gives_back(f, MOST), 1, 100);
 }
 
-static void test_zstd_encodes_them(void **state)
+/*
+ * Repeats of all lengths, behind all numbers of literals, from all distances: blocks with few and many codes, with the
+ * tables of the block before and their own, with one code, and blocks that are stored as they are between them.
+ */
+static void test_all_codes(void **state)
 {
-	uint8_t *bytes = malloc(MOST), *frame = malloc(zstd_bound(MOST)), *out = malloc(MOST);
-	struct zstd_packer *packer;
-	struct zstd_unpacker *unpacker;
-	unsigned seed = 3;
+	struct fixture *f = fixture_of(state);
+	unsigned seed = 5, nr_packed = 0;
 
-	(void)state;
-	if (!zstd_available())
-		skip();
-	make_records(bytes, MOST, &seed);
-	assert_int_equal(zstd_packer_new(&packer), 0);
-	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
-	int64_t len = zstd_pack_repeats(packer, (struct span){bytes, MOST}, frame, zstd_bound(MOST));
-	if (len > 0) {                        /* else this libzstd does not take them */
-		assert_true(len < MOST / 17); /* 15 without the distances that follow one of the same length */
-		assert_int_equal(zstd_unpack_frame(unpacker, (struct span){frame, (size_t)len}, out, MOST), MOST);
-		assert_memory_equal(out, bytes, MOST);
+	for (unsigned round = 0; round < 60; round++) {
+		unsigned literals_bits = 1 + round % 16, length_bits = 6 + round / 4 % 12;
+		size_t at = 0;
+		while (at < MOST) {
+			size_t nr = 8 * (1 + (size_t)rand_r(&seed) % (1U << literals_bits) / 8);
+			for (; nr && at < MOST; nr--)
+				f->bytes[at++] = (uint8_t)rand_r(&seed);
+			size_t length = 48 + (size_t)rand_r(&seed) % (1U << length_bits);
+			size_t distance = 16 + ((size_t)rand_r(&seed) << rand_r(&seed) % 8) % MOST;
+			distance -= distance % 8;
+			for (; length && at < MOST && distance <= at; length--, at++)
+				f->bytes[at] = f->bytes[at - distance];
+		}
+		nr_packed += check_gives_back(f, MOST) > 0;
 	}
-	zstd_unpacker_free(unpacker);
-	zstd_packer_free(packer);
-	free(out);
-	free(frame);
-	free(bytes);
+	assert_true(nr_packed > 30);
+}
+
+/* For which zstd's own search makes much smaller files. */
+static void test_short_repeats_are_not_for_it(void **state)
+{
+	struct fixture *f = fixture_of(state);
+
+	for (uint64_t at = 0, i = 0; at < MOST; at += 8, i++)
+		memcpy(f->bytes + at, &(uint64_t){i % 3 ? i / 3 % 50 * 3 + i % 3 : i * i}, 8);
+	assert_int_equal(check_gives_back(f, MOST), -ENOTSUP);
 }
 
 /* Also what stood more than zstd's usual window before, for a reader that has the frame's window only. */
 static void test_far_repeats_are_in_the_window(void **state)
 {
-	enum { FAR = 3 << 20, PART = 16 << 10, PIECE = 64 << 10 };
-	const struct zstd_pack_params no_size = {.level = 1, .no_size = true};
-	uint8_t *bytes = calloc(1, FAR), *frame = malloc(zstd_bound(FAR)), *out = malloc(PIECE);
-	struct zstd_packer *packer;
-	struct zstd_unpacker *unpacker;
+	enum { FAR = 3 << 20, PART = 16 << 10, PIECE = 64 << 10, SINGLE_SEGMENT = 1 << 5 };
+	struct fixture *f = fixture_of(state);
+	uint8_t *bytes = calloc(1, FAR), *frame = malloc(repeats_bound(FAR)), *out = malloc(PIECE);
+	struct zstd_frame start;
 	unsigned seed = 4;
 	size_t at = 0;
 
-	(void)state;
-	if (!zstd_available())
-		skip();
 	for (size_t i = 0; i < PART; i++)
 		bytes[i] = bytes[FAR - PART + i] = (uint8_t)rand_r(&seed);
-	assert_int_equal(zstd_packer_new(&packer), 0);
-	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
-	/* What an earlier frame was packed with does not count. */
-	assert_true(zstd_pack(packer, &no_size, (struct span){bytes, PIECE}, frame, zstd_bound(FAR)) > 0);
-	int64_t len = zstd_pack_repeats(packer, (struct span){bytes, FAR}, frame, zstd_bound(FAR));
-	if (len > 0) { /* else this libzstd does not take them */
-		struct span rest = {frame, (size_t)len};
-		struct zstd_frame start;
-		assert_true(zstd_frame_start(rest, &start));
-		assert_int_equal(start.bytes, FAR);
-		assert_true(len < PART * 3 / 2);
-		for (int64_t got; (got = zstd_unpack(unpacker, &rest, out, PIECE)) > 0; at += (size_t)got) {
-			assert_true(at + (size_t)got <= FAR);
-			assert_memory_equal(out, bytes + at, got);
-		}
-		assert_int_equal(at, FAR);
+	int64_t len = repeats_pack(f->packer, (struct span){bytes, FAR}, frame);
+	struct span rest = {frame, (size_t)len};
+	assert_in_range(len, PART, PART * 3 / 2);
+	assert_true(zstd_frame_start(rest, &start));
+	assert_int_equal(start.bytes, FAR);
+	assert_true(frame[4] & SINGLE_SEGMENT);
+	for (int64_t got; (got = zstd_unpack(f->unpacker, &rest, out, PIECE)) > 0; at += (size_t)got) {
+		assert_true(at + (size_t)got <= FAR);
+		assert_memory_equal(out, bytes + at, got);
 	}
-	zstd_unpacker_free(unpacker);
-	zstd_packer_free(packer);
+	assert_int_equal(at, FAR);
 	free(out);
 	free(frame);
 	free(bytes);
@@ -163,8 +194,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_records),
 		cmocka_unit_test(test_any_bytes),
-		cmocka_unit_test(test_zstd_encodes_them),
+		cmocka_unit_test(test_all_codes),
+		cmocka_unit_test(test_short_repeats_are_not_for_it),
 		cmocka_unit_test(test_far_repeats_are_in_the_window),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

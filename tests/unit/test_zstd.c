@@ -19,8 +19,7 @@ static unsigned older; /* than the functions that are used */
 
 #if __has_include(<zstd.h>)
 #include <zstd.h>
-#define CAN_REPEAT (ZSTD_VERSION_NUMBER >= 10504)
-#define CAN_CHAIN (CAN_REPEAT || ZSTD_VERSION_NUMBER < 10500)
+#define CAN_CHAIN (ZSTD_VERSION_NUMBER >= 10504 || ZSTD_VERSION_NUMBER < 10500)
 
 /* Instead of the library's. */
 unsigned ZSTD_versionNumber(void)
@@ -28,18 +27,21 @@ unsigned ZSTD_versionNumber(void)
 	return older ? 10503 : ZSTD_VERSION_NUMBER;
 }
 #else
-#define CAN_REPEAT 0
 #define CAN_CHAIN 0
 #endif
 
+/* Behind its hash, if it has a size. */
 static void put_frame(struct zstd_packer *packer, struct buf *out, struct span bytes, bool no_size)
 {
 	const struct zstd_pack_params params = {.level = 1, .no_size = no_size};
-	const size_t before = out->len, room = zstd_bound(bytes.len);
-	int64_t len = zstd_pack(packer, &params, bytes, buf_extend(out, room), room);
+	const size_t before = out->len, room = zstd_bound(bytes.len), hash_bytes = no_size ? 0 : ZSTD_HASH_BYTES;
+	uint8_t *to = buf_extend(out, hash_bytes + room);
+	int64_t len = zstd_pack(packer, &params, bytes, to + hash_bytes, room);
 
 	assert_in_range(len, 1, room);
-	out->len = before + (size_t)len;
+	if (hash_bytes)
+		zstd_put_hash((struct span){to + hash_bytes, (size_t)len}, to);
+	out->len = before + hash_bytes + (size_t)len;
 }
 
 /* Chunks of so many bytes go in, and come out of so much room at a time. */
@@ -91,14 +93,51 @@ static void frames_follow_one_another(void **state)
 		for (size_t r = 0; r < sizeof(rooms) / sizeof(rooms[0]); r++)
 			check_chunks(unpacker, buf_span(&packed), (struct span){bytes, sizeof(bytes)}, chunks[c],
 				     rooms[r]);
-	/* A damaged byte is noticed; a new start forgets it. */
-	packed.data[packed.len / 2] ^= 1;
-	struct span in = buf_span(&packed);
-	int64_t got;
-	zstd_unpack_reset(unpacker);
-	while ((got = zstd_unpack(unpacker, &in, bytes, sizeof(bytes))) > 0)
-		;
-	assert_int_equal(got, -EBADMSG);
+	zstd_packer_free(packer);
+	zstd_unpacker_free(unpacker);
+	buf_fini(&packed);
+}
+
+/* Wherever a bit is another one, also in the hash itself: at once, and as a stream, between frames that are whole. */
+static void damage_is_noticed(void **state)
+{
+	enum { LEN = 3000, PIECE = 97 };
+	static uint8_t bytes[LEN], out[4 * LEN];
+	struct zstd_unpacker *unpacker;
+	struct zstd_packer *packer;
+	struct buf packed = {0};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i % 100 * i / 500);
+	assert_int_equal(zstd_packer_new(&packer), 0);
+	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
+	put_frame(packer, &packed, (struct span){bytes, LEN}, true);
+	const size_t first = packed.len;
+	put_frame(packer, &packed, (struct span){bytes, LEN}, false);
+	const size_t end = packed.len;
+	put_frame(packer, &packed, (struct span){bytes, LEN}, true);
+	for (size_t bit = first * 8; bit <= end * 8; bit++) {
+		/* The first bits tell one skippable frame from others, of which nothing is known: they take nothing
+		 * away. */
+		const bool damaged = bit < end * 8, noticed = damaged && bit >= first * 8 + 4;
+		const struct span frame = {packed.data + first, end - first};
+		size_t given = 0;
+		int64_t got = 0;
+		packed.data[bit / 8] ^= (uint8_t)(damaged << bit % 8);
+		assert_int_equal(zstd_unpack_frame(unpacker, frame, out, LEN), noticed ? -EBADMSG : LEN);
+		zstd_unpack_reset(unpacker); /* forgets the damage before */
+		for (size_t at = 0; at < packed.len && got >= 0; at += PIECE) {
+			struct span in = {packed.data + at, packed.len - at < PIECE ? packed.len - at : PIECE};
+			while ((got = zstd_unpack(unpacker, &in, out + given, sizeof(out) - given)) > 0)
+				given += (size_t)got;
+		}
+		/* Where the hash is longer, it takes away what follows. */
+		assert_true(noticed ? got == -EBADMSG || given < 2 * (size_t)LEN : given == 3 * (size_t)LEN);
+		packed.data[bit / 8] ^= (uint8_t)(damaged << bit % 8);
+	}
 	zstd_packer_free(packer);
 	zstd_unpacker_free(unpacker);
 	buf_fini(&packed);
@@ -182,6 +221,13 @@ static void headers_of_all_forms(void **state)
 		assert_int_equal(frame.header_bytes, len);
 		assert_true(frame.bytes == content);
 		assert_int_equal(frame.checksum_bytes, descriptor & 4 ? 4 : 0);
+		uint8_t behind[ZSTD_HASH_BYTES + sizeof(bytes)];
+		memcpy(behind + ZSTD_HASH_BYTES, bytes, sizeof(bytes));
+		zstd_put_hash((struct span){bytes, sizeof(bytes)}, behind);
+		assert_true(zstd_frame_start((struct span){behind, sizeof(behind)}, &frame));
+		assert_int_equal(frame.header_bytes, ZSTD_HASH_BYTES + len);
+		assert_true(frame.bytes == content);
+		assert_false(zstd_frame_start((struct span){behind, ZSTD_HASH_BYTES + 4}, &frame));
 		assert_false(zstd_frame_start((struct span){bytes, 4}, &frame));
 		bytes[0]++;
 		assert_false(zstd_frame_start((struct span){bytes, sizeof(bytes)}, &frame));
@@ -225,64 +271,12 @@ static void short_records_have_a_way_of_their_own(void **state)
 	free(out[1]);
 }
 
-/* Records that repeat earlier ones are packed in the fast way where the library can do it, and are the same again. */
-static void repeats_are_packed(void **state)
-{
-	enum { WORDS = 40000, SINGLE_SEGMENT = 1 << 5 };
-	const struct zstd_pack_params short_frame = {.level = 1, .no_size = true};
-	const size_t room = zstd_bound(WORDS * 8);
-	uint64_t *words = malloc(WORDS * 8), *again = malloc(WORDS * 8);
-	uint8_t *out = malloc(room);
-	struct zstd_packer *packer;
-	struct zstd_unpacker *unpacker;
-	struct zstd_frame start;
-
-	(void)state;
-	if (!zstd_available())
-		skip();
-	for (uint64_t i = 0; i < WORDS; i++)
-		words[i] = i % 20 ? i % 20 : i;
-	assert_int_equal(zstd_packer_new(&packer), 0);
-	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
-	for (older = 0; older < 2; older++) {
-		/* A short frame of no size before it changes nothing. */
-		assert_in_range(zstd_pack(packer, &short_frame, (struct span){words, 8}, out, room), 1, room);
-		int64_t len = zstd_pack_repeats(packer, (struct span){words, WORDS * 8}, out, room);
-		if (older || !CAN_REPEAT) {
-			assert_int_equal(len, -ENOTSUP);
-			continue;
-		}
-		assert_in_range(len, 1, WORDS);
-		assert_true(zstd_frame_start((struct span){out, (size_t)len}, &start));
-		assert_true(start.bytes == WORDS * 8);
-		assert_true(out[4] & SINGLE_SEGMENT); /* all of it is within reach */
-		assert_int_equal(zstd_unpack_frame(unpacker, (struct span){out, (size_t)len}, again, WORDS * 8),
-				 WORDS * 8);
-		assert_memory_equal(again, words, WORDS * 8);
-		/* What does not fit is an error; pieces that are too short are for another way. */
-		assert_int_equal(zstd_pack_repeats(packer, (struct span){words, WORDS * 8}, out, (size_t)len / 2),
-				 -EIO);
-		for (uint64_t i = 0; i < WORDS; i++)
-			again[i] = i % 3 ? i / 3 % 50 * 3 + i % 3 : i * i;
-		assert_int_equal(zstd_pack_repeats(packer, (struct span){again, WORDS * 8}, out, room), -ENOTSUP);
-	}
-	older = 0;
-	zstd_packer_free(packer);
-	zstd_unpacker_free(unpacker);
-	free(words);
-	free(again);
-	free(out);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frames_follow_one_another),
-		cmocka_unit_test(frames_need_their_room),
-		cmocka_unit_test(all_of_the_frame_is_within_reach),
-		cmocka_unit_test(headers_of_all_forms),
-		cmocka_unit_test(short_records_have_a_way_of_their_own),
-		cmocka_unit_test(repeats_are_packed),
+		cmocka_unit_test(frames_follow_one_another), cmocka_unit_test(damage_is_noticed),
+		cmocka_unit_test(frames_need_their_room),    cmocka_unit_test(all_of_the_frame_is_within_reach),
+		cmocka_unit_test(headers_of_all_forms),      cmocka_unit_test(short_records_have_a_way_of_their_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
