@@ -20,7 +20,7 @@ def recordings(need_root, perf, programs, tmp_path_factory):
 
 
 # perf takes a second or two each time, for the symbols of the kernel: each option once, and how many files.
-OPTIONS = [('', 2), ('-p -F', 3), ('-c delta', 2), ('-c ratio -p -F', 3), ('-c wdiff:3,-4 -F', 2),
+OPTIONS = [('', 2), ('-p -F', 3), ('-c delta', 2), ('-c ratio -p -F', 3), ('-c ratio -t ,', 3), ('-c wdiff:3,-4 -F', 2),
            ('-c wdiff:1,2', 3), ('-b -p', 2), ('-o 0', 2), ('-t ,', 2),
            ('-q -s comm,dso', 3), ('-s symbol', 2), ('-d libc.so.6', 2), ('-b -d libc.so.6', 3),
            ('-S malloc,_int_free', 2), ('--percentage relative -C ls -s comm,dso,symbol', 2)]

@@ -72,7 +72,7 @@ static void put_value(const struct table *table, const struct diff_row *row, uns
 	else if (!row->cells[0].has)
 		snprintf(out, CELL_BYTES, "N/A");
 	else if (options->compute == DIFF_RATIO)
-		snprintf(out, CELL_BYTES, "%.6f", value);
+		snprintf(out, CELL_BYTES, "%14.6f", value);
 	else
 		snprintf(out, CELL_BYTES, "%14.0f%s", value, table->rows->nr_files > 2 ? " " : "");
 }
