@@ -130,3 +130,16 @@ def test_json_has_the_numbers_of_the_text(builds, millrace):
     ratio = json.loads(millrace('diff', '--json', '-c', 'ratio', *builds).out)['events'][0]['entries']
     found = [entry['files'] for entry in ratio if entry['sym'] == 'inner'][0]
     assert found[1]['ratio'] == pytest.approx(found[1]['period'] / found[0]['period'], abs=1e-5)
+
+
+def test_json_of_what_both_have(builds, millrace):
+    """Shares of the baseline are of that, as in the text: the new build alone has a function."""
+    words = ['-b', '-s', 'symbol', builds[1], builds[0]]
+    event = json.loads(millrace('diff', '--json', *words).out)['events'][0]
+    row, = (entry for entry in event['entries'] if entry['sym'] == 'inner')
+    shown = re.search(r'^ +([\d.]+)% .*\] inner *$', millrace('diff', *words).out, re.M)
+    assert row['files'][0]['percent'] == pytest.approx(float(shown[1]), abs=0.00506)
+    assert row['files'][0]['period'] / event['totals'][0] * 100 == pytest.approx(row['files'][0]['percent'], abs=1e-3)
+    whole = json.loads(millrace('diff', '--json', *words[1:]).out)['events'][0]
+    assert event['totals'][0] < whole['totals'][0] and event['totals'][1] == whole['totals'][1]
+    assert row['files'][1] == [entry['files'][1] for entry in whole['entries'] if entry['sym'] == 'inner'][0]

@@ -74,8 +74,10 @@ int diff_rows_add(struct diff_rows *rows, unsigned file, struct hist *hist, cons
 /* After the last file: in the order of the table, and without what --baseline-only leaves out. */
 void diff_rows_sort(struct diff_rows *rows, const struct diff_options *options);
 
-/* 0: there is none. */
+/* The share of which differences are made. 0: there is none. */
 double diff_percent(const struct diff_rows *rows, const struct diff_row *row, unsigned file);
+/* The share that is shown of the baseline; after diff_rows_sort(). */
+double diff_baseline_percent(const struct diff_rows *rows, const struct diff_row *row);
 
 /* The value that is compared, of a cell that is there; ratio: only where the baseline has the row, too. */
 double diff_value(const struct diff_rows *rows, const struct diff_row *row, unsigned file,

@@ -28,7 +28,7 @@ static void put_cell(struct json_writer *json, const struct diff_rows *rows, con
 	}
 	json_object(json, NULL);
 	json_number(json, "period", row->cells[file].period);
-	json_printf(json, "percent", "%.4f", diff_percent(rows, row, file));
+	json_printf(json, "percent", "%.4f", file ? diff_percent(rows, row, file) : diff_baseline_percent(rows, row));
 	if (file && computable)
 		json_printf(json, names[options->compute], "%.6f", diff_value(rows, row, file, options));
 	json_end(json);
@@ -56,7 +56,7 @@ void diff_json_put(struct json_writer *json, const struct diff_rows *rows, const
 	json_text(json, "event", event);
 	json_array(json, "totals");
 	for (unsigned file = 0; file < rows->nr_files; file++)
-		json_number(json, NULL, rows->totals[file]);
+		json_number(json, NULL, file ? rows->totals[file] : rows->baseline);
 	json_end(json);
 	json_array(json, "entries");
 	for (size_t i = 0; i < rows->nr; i++)

@@ -103,6 +103,11 @@ double diff_percent(const struct diff_rows *rows, const struct diff_row *row, un
 	return rows->totals[file] ? 100.0 * (double)row->cells[file].period / (double)rows->totals[file] : 0;
 }
 
+double diff_baseline_percent(const struct diff_rows *rows, const struct diff_row *row)
+{
+	return rows->baseline ? 100.0 * (double)row->cells[0].period / (double)rows->baseline : 0;
+}
+
 /* In 64 bits, as in perf, as long as these are enough. */
 static double weighted_difference(uint64_t before, uint64_t after, const struct diff_options *options)
 {

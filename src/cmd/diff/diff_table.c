@@ -97,8 +97,7 @@ static void put_formula(const struct table *table, const struct diff_row *row, u
 static void put_cell(const struct table *table, const struct diff_row *row, const struct column *column, char *out)
 {
 	const struct diff_cell *cell = &row->cells[column->file];
-	uint64_t total = table->rows->baseline;
-	double percent = total ? 100.0 * (double)cell->period / (double)total : 0;
+	double percent = diff_baseline_percent(table->rows, row);
 
 	out[0] = '\0';
 	if (column->kind == BASE_PERIOD)
