@@ -110,19 +110,17 @@ static int take_names(struct session *session, struct span payload)
  * With several events a record tells by an id which one it is of, so the id must be in the same place in all of them:
  * before that is known, the layout is not.
  */
-static int check_layouts(const struct session *session, struct diag *reterr)
+static int check_layout(const struct session *session, size_t event, struct diag *reterr)
 {
-	if (session->nr_events > 1 && session->id_offset < 0)
+	const struct perf_event_attr *attr = &session->events[event].attr;
+
+	if (event && session->id_offset < 0)
 		return diag_set(reterr, -EBADMSG,
 				"several events whose samples have no id: the event of a sample is not known");
-	for (size_t i = 1; i < session->nr_events; i++) {
-		const struct perf_event_attr *attr = &session->events[i].attr;
-		if (sample_id_offset(attr) == session->id_offset && sample_id_distance(attr) == session->id_distance)
-			continue;
-		return diag_set(reterr, -EBADMSG, "the samples of %s and %s have their ids in different places",
-				session->events[0].name, session->events[i].name);
-	}
-	return 0;
+	if (sample_id_offset(attr) == session->id_offset && sample_id_distance(attr) == session->id_distance)
+		return 0;
+	return diag_set(reterr, -EBADMSG, "the samples of %s and %s have their ids in different places",
+			session->events[0].name, session->events[event].name);
 }
 
 static int section_of(const struct session *session, const struct file_section *section, struct span *ret)
@@ -182,7 +180,10 @@ int session_read_attrs(struct session *session, struct diag *reterr)
 	}
 	if (session_feature(session, FEATURE_EVENT_DESC, &names) && take_names(session, names))
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	return check_layouts(session, reterr);
+	int err = 0;
+	for (size_t i = 0; i < session->nr_events && !err; i++)
+		err = check_layout(session, i, reterr);
+	return err;
 }
 
 static int keep_feature(struct session *session, uint64_t bit, struct span payload)
@@ -273,10 +274,15 @@ int session_take(struct session *session, const struct source_record *record, st
 {
 	const struct perf_event_header *header = record->view.header;
 	struct cursor at = cursor_over((struct span){header + 1, header->size - sizeof(*header)});
+	struct diag why;
 	int err = 0;
 
 	switch (header->type) {
-	case RECORD_HEADER_ATTR: err = take_attr(session, &at); break;
+	case RECORD_HEADER_ATTR:
+		err = take_attr(session, &at);
+		if (!err && check_layout(session, session->nr_events - 1, &why))
+			return diag_set(reterr, -EBADMSG, "offset %#" PRIx64 ": %s", record->view.offset, why.text);
+		break;
 	case RECORD_HEADER_FEATURE: err = take_feature(session, &at); break;
 	case RECORD_EVENT_UPDATE: err = take_update(session, &at); break;
 	case RECORD_TRACING_DATA: err = take_tracing_data(session, record->outside); break;

@@ -621,6 +621,45 @@ static void test_events_without_ids(void **state)
 	buf_fini(&bytes);
 }
 
+static void check_pipe_of(const struct file_events *file, const char *why)
+{
+	struct buf bytes = {0};
+	struct session *session;
+	struct session_record record;
+	struct diag diag = {0};
+	char expected[64];
+	int got;
+
+	header_encode_pipe(&bytes);
+	file_put_attr(&bytes, &file->events[0]);
+	snprintf(expected, sizeof(expected), "offset %#zx: ", bytes.len);
+	file_put_attr(&bytes, &file->events[1]);
+	file_put_sample(&bytes, 1, FILE_ID_CLOCK);
+	assert_int_equal(session_open_memory(buf_span(&bytes), 0, &session, &diag), 0);
+	while ((got = session_next(session, &record, &diag)) == 1)
+		assert_int_not_equal(record.view.header->type, PERF_RECORD_SAMPLE);
+	assert_int_equal(got, -EBADMSG);
+	assert_non_null(strstr(diag.text, expected));
+	assert_non_null(strstr(diag.text, why));
+	session_close(session);
+	buf_fini(&bytes);
+}
+
+/* Nor in a pipe: its samples are not those of the first event. */
+static void test_pipe_of_events_without_ids(void **state)
+{
+	struct file_events file;
+
+	(void)state;
+	file_events_init(&file);
+	file.events[0].attr.sample_type &= ~(uint64_t)PERF_SAMPLE_ID;
+	file.events[1].attr.sample_type &= ~(uint64_t)PERF_SAMPLE_ID;
+	check_pipe_of(&file, "no id");
+	file_events_init(&file);
+	file.events[1].attr.sample_type |= PERF_SAMPLE_ADDR; /* in front of the id */
+	check_pipe_of(&file, "different places");
+}
+
 /* Records of old kernels have no trailer (sample_id_all): only samples have a time, the others come as they lie. */
 static void test_records_without_trailers(void **state)
 {
@@ -684,6 +723,7 @@ int main(void)
 		cmocka_unit_test(test_unknown_ids_are_left_out),
 		cmocka_unit_test(test_unknown_types_are_skipped),
 		cmocka_unit_test(test_events_without_ids),
+		cmocka_unit_test(test_pipe_of_events_without_ids),
 		cmocka_unit_test(test_records_without_trailers),
 		cmocka_unit_test(test_what_cannot_be_opened),
 	};
