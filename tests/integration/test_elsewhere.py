@@ -216,6 +216,23 @@ def test_many_symbols_in_a_kernel_module(run, program, tmp_path):
     assert done.out.split() == ['ffffffffc0000078', 'f7'], done
 
 
+def test_bpf_program_where_a_kernel_module_was(millrace, tmp_path):
+    """No record tells that a module is gone: its functions have their names all the same."""
+    def mapped(start, size, pgoff, name):
+        return record(1, 1, struct.pack('<iI3Q', -1, 0, start, size, pgoff) + name.ljust(32, b'\0'))
+
+    maps = mapped(KERNEL, 1 << 21, KERNEL, b'[kernel.kallsyms]_text') + mapped(MODULE, 0x1000, 0, b'[mine]')
+    ksymbol = record(17, 0, struct.pack('<QIHH', MODULE + 0x400, 0x40, 1, 0) +
+                     b'bpf_prog_0011223344556677_hot'.ljust(32, b'\0'))
+    samples = b''.join(perf_file.sample(1, MODULE + at, 7 << 32 | 7) for at in (0x24, 0x410))
+    data, names = tmp_path / 'data', tmp_path / 'kallsyms'
+    names.write_text(LIST)
+    data.write_bytes(perf_file.build([perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)], {},
+                                     records=maps + ksymbol + samples + perf_file.FINISHED_ROUND))
+    out = millrace('script', '-i', data, '-F', 'ip,sym', '--kallsyms', names).out
+    assert re.findall(r'\w+_hot', out) == ['module_hot', 'bpf_prog_0011223344556677_hot'], out
+
+
 def test_records_of_bpf_programs_that_are_too_long(millrace, tmp_path):
     """The kernel gives several recorders records with old bytes behind the trailer: not a time, nor an event."""
     def timed(kind, body, time, junk=b''):

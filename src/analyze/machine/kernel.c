@@ -115,9 +115,10 @@ int kernel_symbol(struct kernel *kernel, uint64_t address, uint32_t len, const c
 		return -ENOMEM;
 	if (!kernel->bpf_lines && kernel->image.session)
 		kernel->bpf_lines = bpf_lines_read(kernel->image.session);
-	if (dso->kind == DSO_KSYMBOL)
+	if (dso->kind == DSO_KSYMBOL) {
 		dso->bpf_lines = kernel->bpf_lines;
-	dso->loaded = true;
+		dso->loaded = true;
+	}
 	if (add_symbol(kernel, dso, at ? map_address(at, address) : address, len, name))
 		return -ENOMEM;
 	const struct map map = {.start = address, .end = address + len, .object = dso, .identity = true};

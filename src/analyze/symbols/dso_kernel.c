@@ -381,6 +381,7 @@ void dso_load_module(const struct kernel_image *image, const struct map *map)
 {
 	const char *symfs = image->options->symfs ? image->options->symfs : "";
 	struct dso *dso = map->object;
+	const size_t nr_before = dso->symbols.nr; /* those of records */
 	struct elf_source source;
 	AUTO_FREE char *path = NULL;
 
@@ -390,6 +391,6 @@ void dso_load_module(const struct kernel_image *image, const struct map *map)
 		elf_symbols_load_kernel(&dso->symbols, &source, ".text", 0);
 		elf_source_close(&source);
 	}
-	if (!dso->symbols.nr)
+	if (dso->symbols.nr == nr_before)
 		module_from_kallsyms(image, map);
 }
