@@ -12,18 +12,21 @@
 #include "base/escape.h"
 #include "tasks/maps.h"
 
+enum { MOST_INDENT = 1024 /* levels; a chain of forks may be of millions */ };
+
 /* A task in the tree. */
 struct node {
 	const struct task *task;
 	struct node *parent;              /* NULL: the root */
 	struct node *first, *last, *next; /* children, and the next one of the parent */
-	bool placed;
+	size_t placed;                    /* in which call of place(); 0: it is not yet */
 };
 
 struct tree {
 	struct node root;
 	struct node *nodes; /* by order_of() */
 	size_t nr;
+	size_t nr_calls; /* of place() */
 };
 
 /* perf's: its tables have 256 chains. */
@@ -53,21 +56,17 @@ static struct node *parent_of(struct tree *tree, const struct node *node)
 	return parent ? parent : &tree->root;
 }
 
-/* A tid that is used again may make a task its own ancestor. */
-static bool is_below(const struct node *node, const struct node *above)
-{
-	for (; node; node = node->parent)
-		if (node == above)
-			return true;
-	return false;
-}
-
-/* Behind the children that its parent has; then the parent itself, and so on. */
+/*
+ * Behind the children that its parent has; then the parent itself, and so on. A tid that is used again may make a task
+ * its own ancestor: then this call has placed it. What earlier calls have placed is below the root.
+ */
 static void place(struct tree *tree, struct node *node)
 {
+	const size_t call = ++tree->nr_calls;
+
 	while (node != &tree->root && !node->placed) {
 		struct node *parent = parent_of(tree, node);
-		if (is_below(parent, node))
+		if (parent == node || parent->placed == call)
 			parent = &tree->root;
 		if (parent->last)
 			parent->last->next = node;
@@ -75,7 +74,7 @@ static void place(struct tree *tree, struct node *node)
 			parent->first = node;
 		parent->last = node;
 		node->parent = parent;
-		node->placed = true;
+		node->placed = call;
 		node = parent;
 	}
 }
@@ -100,7 +99,8 @@ static void print_map(const struct map *map, void *ctx)
 static void print_task(FILE *to, const struct task *task, int level, bool maps)
 {
 	AUTO_ESCAPED comm = escaped_text(task->comm->text);
-	int indent = fprintf(to, "  %8d %8d %8d |%*s", (int)task->pid, (int)task->tid, (int)task->parent, level, "");
+	int indent = fprintf(to, "  %8d %8d %8d |%*s", (int)task->pid, (int)task->tid, (int)task->parent,
+			     level < MOST_INDENT ? level : MOST_INDENT, "");
 
 	fprintf(to, "%s\n", comm.text);
 	if (maps && task->maps)
