@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Recordings that no recorder would write end in bounded time. Each of these took minutes, or would take hours."""
+import bisect
 import struct
 
 import perf_file
@@ -33,3 +34,28 @@ def test_chain_of_forks(run, program, tmp_path):
     names = len('swapper\n') * (nr + 1)
     assert found == len('#      pid      tid     ppid  comm\n') + (nr + 1) * len('  12345678 12345678 12345678 |') + \
         indents + names
+
+
+def test_call_chains_with_equal_hashes(run, program, tmp_path):
+    """
+    A frame and its caller are looked up by the numbers that both have. So many pairs would, with a multiplication
+    alone, all begin at the same place in the table.
+    """
+    bits, factor = 18, 0x9e3779b97f4a7c15
+    nr = 1 << bits
+    products = sorted((frame * factor % (1 << 64), frame) for frame in range(nr))
+    pairs = []
+    for caller in range(1, nr):
+        least = -(caller << 32) * factor % (1 << 64)
+        at = bisect.bisect_left(products, (least, 0))
+        if at < nr and products[at][0] - least < 1 << 64 - bits:
+            pairs.append((caller, products[at][1] ^ caller))
+    assert len(pairs) > nr / 2
+
+    def sample(*numbers):
+        return perf_file.sample(2, 0x1000, 7 << 32 | 7, 1 + len(numbers), 2**64 - 512, *(16 * at for at in numbers))
+
+    write(tmp_path / 'data', b''.join([sample(number) for number in range(1, nr)] +
+                                      [sample(frame, caller) for caller, frame in pairs if 0 < frame < nr]),
+          perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 32))
+    output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '--no-children', '-g', 'caller,50')

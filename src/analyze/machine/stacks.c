@@ -118,13 +118,11 @@ int stacks_intern_frame(struct stacks *stacks, const struct location *at, uint32
 
 /*
  * Where the search for a link begins: the upper bits, so that links have the same order in a larger table, which is
- * filled sequentially then.
+ * filled sequentially then. A recording may be made so that its chains have any links; it cannot know their hashes.
  */
 static uint32_t link_place(const struct stack_links *links, struct link link)
 {
-	uint64_t key = ((uint64_t)link.outer << 32 | link.frame) ^ link.outer;
-
-	return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> (64 - links->slot_bits));
+	return (uint32_t)(hash_mix(link.outer, link.frame) >> (64 - links->slot_bits));
 }
 
 static uint32_t next_place(const struct stack_links *links, uint32_t at)
