@@ -59,3 +59,13 @@ def test_call_chains_with_equal_hashes(run, program, tmp_path):
                                       [sample(frame, caller) for caller, frame in pairs if 0 < frame < nr]),
           perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 32))
     output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '--no-children', '-g', 'caller,50')
+
+
+def test_ends_of_tasks_without_number(run, program, tmp_path):
+    """Such a task is looked for on its CPU, which has no task here, among very many that run."""
+    nr, switch_out = 200000, 1 << 13
+    runs = b''.join(record(14, 0, struct.pack('<4I', 1, tid, 1, 0)) for tid in range(1, nr))
+    ends = b''.join(record(14, switch_out, struct.pack('<2I2I', 2**32 - 1, 2**32 - 1, 2, 0)) for _ in range(nr))
+    write(tmp_path / 'data', runs + ends + perf_file.sample(2, 0x1000, 7 << 32 | 7, 1),
+          perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 128, bits=1 << 18 | 1 << 26))
+    assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '--latency')

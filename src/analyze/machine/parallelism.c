@@ -15,6 +15,7 @@ enum { NO_TASK = UINT32_MAX, NO_CPU = UINT32_MAX };
 struct parallelism {
 	const struct session *session;
 	struct hash_table running; /* by tid: the CPU + 1 */
+	struct hash_table last;    /* by CPU: the tid + 1 of the task that was there last */
 	uint32_t nr_cpus;          /* 0: not asked yet */
 };
 
@@ -43,6 +44,7 @@ void parallelism_free(struct parallelism *parallelism)
 	if (!parallelism)
 		return;
 	hash_table_fini(&parallelism->running);
+	hash_table_fini(&parallelism->last);
 	free(parallelism);
 }
 
@@ -59,31 +61,39 @@ static uint32_t nr_cpus(struct parallelism *parallelism)
 	return parallelism->nr_cpus;
 }
 
+/* 0 or -ENOMEM. */
+static int set_number(struct hash_table *table, uint64_t key, uint64_t number)
+{
+	struct hash_slot *slot = hash_table_find(table, key);
+
+	if (!slot)
+		return hash_table_add_number(table, key, number);
+	slot->number = number;
+	return 0;
+}
+
 /* The idle task does not count. */
 static int set_running(struct parallelism *parallelism, const struct sample *sample)
 {
-	struct hash_slot *slot = hash_table_find(&parallelism->running, sample->tid);
-	const uint64_t number = (uint64_t)sample->cpu + 1;
-
-	if (slot)
-		slot->number = number;
-	if (slot || !sample->tid || sample->tid == NO_TASK)
+	if (!sample->tid || sample->tid == NO_TASK)
 		return 0;
-	return hash_table_add_number(&parallelism->running, sample->tid, number);
+	int err = set_number(&parallelism->running, sample->tid, (uint64_t)sample->cpu + 1);
+	return err || sample->cpu == NO_CPU ? err
+					    : set_number(&parallelism->last, sample->cpu, (uint64_t)sample->tid + 1);
 }
 
 /* A task that has ended leaves its CPU, after PERF_RECORD_EXIT, when it may have no number any more. */
-static struct hash_slot *find_on_cpu(const struct hash_table *running, uint32_t cpu)
+static struct hash_slot *find_on_cpu(const struct parallelism *parallelism, uint32_t cpu)
 {
-	for (size_t i = 0; i < running->nr_slots && cpu != NO_CPU; i++)
-		if (running->slots[i].number == (uint64_t)cpu + 1)
-			return &running->slots[i];
-	return NULL;
+	uint64_t tid = hash_table_find_number(&parallelism->last, cpu);
+	struct hash_slot *slot = tid ? hash_table_find(&parallelism->running, tid - 1) : NULL;
+
+	return slot && slot->number == (uint64_t)cpu + 1 ? slot : NULL;
 }
 
 static void set_off(struct parallelism *parallelism, const struct sample *sample)
 {
-	struct hash_slot *slot = sample->tid == NO_TASK ? find_on_cpu(&parallelism->running, sample->cpu)
+	struct hash_slot *slot = sample->tid == NO_TASK ? find_on_cpu(parallelism, sample->cpu)
 							: hash_table_find(&parallelism->running, sample->tid);
 
 	if (slot)
@@ -102,7 +112,10 @@ int parallelism_observe(struct parallelism *parallelism, const struct session_re
 		set_off(parallelism, &record->sample);
 		return 0;
 	case PERF_RECORD_EXIT: set_off(parallelism, &record->sample); return 0;
-	case PERF_RECORD_LOST: hash_table_clear(&parallelism->running); return 0;
+	case PERF_RECORD_LOST:
+		hash_table_clear(&parallelism->running);
+		hash_table_clear(&parallelism->last);
+		return 0;
 	default: return 0;
 	}
 }
