@@ -149,6 +149,7 @@ CHANGED_FIELDS = [  # (of which recording, options)
     ('chains', ['-G', '--ns']), ('chains', ['-F', 'comm', '-F', '+pid']), ('chains', ['--max-stack', '2']),
     ('chains', ['-F', 'symoff,ip']), ('chains', ['-F', 'trace:']), ('chains', ['-F', '+addr']),
     ('chains', ['-F', 'comm,+tid']), ('chains', ['-F', 'sw:trace']),
+    ('chains', ['-F', 'synth:ip,sym']), ('chains', ['-F', 'synth:', '-F', 'sw:ip']), ('chains', ['-F', 'synth:foo']),
     ('chains', ['--show-round-events', '--show-mmap-events']),
     ('kinds', ['-F', 'comm,tid,pid,time,event,ip,sym,symoff,dso,addr,period,iregs,trace']),
     ('kinds', ['-F', 'addr,sym,dso']), ('kinds', ['-F', 'sw:period']), ('kinds', ['-F', 'trace:', '-F', 'sw:-comm']),

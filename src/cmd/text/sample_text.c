@@ -75,7 +75,7 @@ static int parse_kind(const char *text, size_t len, unsigned *ret, struct diag *
 			*ret = kind_words[i].kind;
 			return 0;
 		}
-	return diag_set(reterr, -EINVAL, "\"%.*s\" is no kind of events; there are hw, sw, trace, raw and break",
+	return diag_set(reterr, -EINVAL, "\"%.*s\" is no kind of events; there are hw, sw, trace, raw, break and synth",
 			(int)len, text);
 }
 
@@ -171,6 +171,10 @@ int sample_fields_parse(const char *text, struct sample_fields *fields, struct d
 
 	if (!text[len])
 		return parse_list(text, ALL_KINDS, fields, reterr);
+	/* What perf makes of traces of the hardware, of which there is nothing here. */
+	struct sample_fields none = *fields;
+	if (is_word(text, len, "synth"))
+		return text[len + 1] ? parse_list(text + len + 1, ALL_KINDS, &none, reterr) : 0;
 	int err = parse_kind(text, len, &kind, reterr);
 	if (err)
 		return err;

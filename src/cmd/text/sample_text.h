@@ -38,8 +38,8 @@ struct sample_fields {
 void sample_fields_init(struct sample_fields *fields);
 
 /*
- * "comm,tid,ip" (just these), "+pid,-comm" (changes), "trace:comm,trace" (of one kind: hw, sw, trace, raw, break),
- * "trace:" (nothing of that kind). Once for each -F. 0, or -EINVAL and why.
+ * "comm,tid,ip" (just these), "+pid,-comm" (changes), "trace:comm,trace" (of one kind: hw, sw, trace, raw, break,
+ * synth), "trace:" (nothing of that kind). Once for each -F. 0, or -EINVAL and why.
  */
 int sample_fields_parse(const char *text, struct sample_fields *fields, struct diag *reterr);
 
