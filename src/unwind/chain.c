@@ -391,7 +391,8 @@ const char *unwind_end_text(enum unwind_end end)
 	case UNWIND_NO_CFI: return "lead into code without unwind information";
 	case UNWIND_NO_OBJECT: return "lead into code without a file that could be read";
 	case UNWIND_BAD_MEMORY: return "lead out of the stack";
-	case UNWIND_NO_REGISTERS: return "had no stack, or are of 32-bit programs";
+	case UNWIND_NO_REGISTERS:
+		return "had no stack, or are of programs of 32 bits or of an architecture that is not unwound";
 	default: return NULL;
 	}
 }

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import perf_file  # noqa: E402
 from conftest import wait_until  # noqa: E402
 from perfdata import CALLCHAIN, LEDGER, SAMPLE, PerfData, sections_of  # noqa: E402
 
@@ -185,3 +186,14 @@ def test_damage_is_reported_and_the_rest_kept(dumps, millrace, tmp_path):
     done = millrace('unwind', '-i', cut, '-o', out, status=ERROR)
     assert 'offset' in done.err or 'cut' in done.err
     assert millrace('script', '-i', out).out.count('deep_burn') > 10
+
+
+def test_other_architecture(millrace, tmp_path):
+    """Stacks of riscv64 are not unwound, and not called those of 32-bit programs."""
+    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | REGS_USER | STACK_USER, regs_user=3,
+                          stack_user=16)
+    words = (0x1000, 7 << 32 | 7, 2, 0x1000, 0x2000, 16, 0, 0, 16)
+    (tmp_path / 'data').write_bytes(perf_file.build([attr], {6: perf_file.string('riscv64')},
+                                                    records=perf_file.sample(2, *words) + perf_file.FINISHED_ROUND))
+    said = millrace('unwind', '-i', tmp_path / 'data', '-o', tmp_path / 'out').err
+    assert re.search('1 of 1 stacks .*an architecture that is not unwound', said), said
