@@ -123,16 +123,13 @@ static int learn_build_ids(struct merge_hosts *hosts, const struct session *sess
 	return err;
 }
 
-/* "web1,web2"; no name has a comma in it. */
+/* "web1,web2". */
 static int add_name(struct merge_hosts *hosts, const char *name, struct host_shift *shift)
 {
 	char *copy = pool_text(&hosts->pool, name, strlen(name)), *names = NULL;
 
 	if (!copy)
 		return -ENOMEM;
-	for (char *at = copy; *at; at++)
-		if (*at == ',')
-			*at = '_';
 	shift->name = copy;
 	if (shift->number < hosts->nr_hosts)
 		return 0;
@@ -181,6 +178,10 @@ static int find_shift(struct session *const sessions[], size_t at, struct merge_
 				session_info(session)->path, why);
 	if (!*name)
 		return diag_set(reterr, -EINVAL, "%s does not name its machine", session_info(session)->path);
+	if (strchr(name, ','))
+		return diag_set(reterr, -EINVAL,
+				"%s is of several machines already: name the recordings of each of them",
+				session_info(session)->path);
 	int err = clock_offset(sessions[0], &first_ns, reterr);
 	if (!err)
 		err = clock_offset(session, &here_ns, reterr);

@@ -313,6 +313,19 @@ def test_kernel_maps_of_two_machines(millrace, tmp_path, host):
                      (4194312, '6.000000000', f'[kernel of {host}]'), (4194311, '6.000000001', 'sample')], shown
 
 
+def test_names_of_machines_that_cannot_be_merged(hosts, millrace, tmp_path):
+    """A recording of several machines has theirs."""
+    out, both = tmp_path / 'out', tmp_path / 'both'
+    millrace('merge', '-o', both, hosts / 'web1', hosts / 'web2')
+    sample = perf_file.sample(1, 0xffffffff81000000, 7 << 32 | 7, 10**9 + 1, 5)
+    other = host_file(tmp_path / 'web3', 'web3', 7000, sample)
+    for recordings in (both, other), (other, both), (hosts / 'web1', both):
+        done = millrace('merge', '-o', out, *recordings, status=255)
+        assert f'{both} is of several machines already: name the recordings of each of them' in done.err
+    millrace('merge', '-o', out, both)
+    assert out.read_bytes() == both.read_bytes()
+
+
 def test_recorded_before_the_first_machine_was_started(millrace, tmp_path):
     """The clock of the first machine has no such time: the other order of the recordings is needed."""
     out = tmp_path / 'both'
