@@ -22,6 +22,7 @@
 
 enum {
 	MOST_HOSTS = 500 /* pids are int */,
+	MOST_NAME = 4096 /* bytes: it is put behind names of objects, which together must fit into a record */,
 	IDS_BIT = 48 /* ids count from 1 on: perf_event_id in kernel/events/core.c */,
 	KERNEL_BIT = 36 /* 64 GiB: code of a kernel is in less, below it is none of another one */,
 	OFF_CPU_WAKER = 12 /* offset in the payload, see tasks/off_cpu.h */
@@ -182,6 +183,9 @@ static int find_shift(struct session *const sessions[], size_t at, struct merge_
 		return diag_set(reterr, -EINVAL,
 				"%s is of several machines already: name the recordings of each of them",
 				session_info(session)->path);
+	if (strlen(name) > MOST_NAME)
+		return diag_set(reterr, -EINVAL, "%s: the name of its machine has more than %d bytes",
+				session_info(session)->path, MOST_NAME);
 	int err = clock_offset(sessions[0], &first_ns, reterr);
 	if (!err)
 		err = clock_offset(session, &here_ns, reterr);
@@ -395,6 +399,8 @@ static int put_kernel_map(const struct host_shift *shift, const struct task_even
 	record_put(out, &map, sizeof(map), buf_span(&name), trailer_bytes);
 	if (name.failed || out->failed)
 		return -ENOMEM;
+	if (out->len > UINT16_MAX)
+		return -EBADMSG;
 	memcpy(out->data + out->len - trailer_bytes, (const uint8_t *)record + record->size - trailer_bytes,
 	       trailer_bytes);
 	return 0;

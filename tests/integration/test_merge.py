@@ -314,7 +314,7 @@ def test_kernel_maps_of_two_machines(millrace, tmp_path, host):
 
 
 def test_names_of_machines_that_cannot_be_merged(hosts, millrace, tmp_path):
-    """A recording of several machines has theirs."""
+    """A recording of several machines has theirs; a very long one has no room in the map of a kernel."""
     out, both = tmp_path / 'out', tmp_path / 'both'
     millrace('merge', '-o', both, hosts / 'web1', hosts / 'web2')
     sample = perf_file.sample(1, 0xffffffff81000000, 7 << 32 | 7, 10**9 + 1, 5)
@@ -324,6 +324,19 @@ def test_names_of_machines_that_cannot_be_merged(hosts, millrace, tmp_path):
         assert f'{both} is of several machines already: name the recordings of each of them' in done.err
     millrace('merge', '-o', out, both)
     assert out.read_bytes() == both.read_bytes()
+    out.unlink()
+    done = millrace('merge', '-o', out, other, host_file(tmp_path / 'long', 'x' * 70000, 7000, sample), status=255)
+    assert 'the name of its machine has more than 4096 bytes' in done.err
+    assert not out.exists()
+
+
+def test_long_names_in_maps_of_two_machines(millrace, tmp_path):
+    """With the name of its machine behind it the name of the module is too long for a record."""
+    body = struct.pack('<iI3Q', -1, 0, 0xffffffff81000000, 4096, 0) + b'[' + 65449 * b'x' + b']\0\0\0\0\0'
+    mmap = struct.pack('<IHH', 1, 1, 8 + len(body) + 32) + body + struct.pack('<2I2Q', 7, 8, 10**9, 5)
+    inputs = [host_file(tmp_path / name, name, 7000, mmap) for name in ('web1', 'web2' + 50 * 'x')]
+    assert 'the record is damaged' in millrace('merge', '-o', tmp_path / 'out', *inputs, status=255).err
+    assert not (tmp_path / 'out').exists()
 
 
 def test_recorded_before_the_first_machine_was_started(millrace, tmp_path):
