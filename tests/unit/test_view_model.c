@@ -622,6 +622,22 @@ static void test_line(void **state)
 	line_fini(&line);
 }
 
+/* It is cut, and its column ends before the next one begins. */
+static void test_long_name_in_a_line(void **state)
+{
+	struct fixture *fixture = *state;
+	struct line line = {0};
+	struct line_style style = {.widths = {0}};
+
+	comm_a.text = "a command of which the name is too long";
+	line_style_fit(&style, fixture->model, model_entry(fixture->model, (struct row){0}));
+	line_of_row(&line, fixture->model, &style, (struct row){0});
+	comm_a.text = "alpha";
+	assert_string_equal(buf_text(&line.text),
+			    "+   85.00%     0.00%  a command of which the name is t  program        [.] main");
+	line_fini(&line);
+}
+
 static void test_timeline(void **state)
 {
 	(void)state;
@@ -673,6 +689,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_place_of_rows_of_few_keys, setup_objects, teardown),
 		cmocka_unit_test(test_no_events),
 		cmocka_unit_test_setup_teardown(test_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_long_name_in_a_line, setup, teardown),
 		cmocka_unit_test(test_timeline),
 	};
 

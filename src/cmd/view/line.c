@@ -119,10 +119,11 @@ static void put_key(struct line *line, const struct model *model, const struct l
 	size_t from = line->text.len;
 	bool last = is_last(model, at);
 	int room = style->widths[key];
-	size_t len = !text ? 0 : last ? strlen(text) : screen_cut(text, room);
 
-	if (len)
-		buf_put(&line->text, text, len);
+	if (text && !last)
+		text[screen_cut(text, room)] = '\0';
+	if (text)
+		buf_put_text(&line->text, text);
 	if (!last)
 		put_blanks(&line->text, room - (text ? screen_width(text) : 0) + 2);
 	end_piece(line, SCREEN_PLAIN, from);
