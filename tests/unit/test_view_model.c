@@ -667,6 +667,27 @@ static void test_timeline(void **state)
 	assert_true(timeline_is_chosen(&timeline, 3) && !timeline_is_chosen(&timeline, 5));
 }
 
+/* The first and the last time that there can be: the samples of a damaged recording may be from anywhere. */
+static void test_timeline_of_all_times(void **state)
+{
+	(void)state;
+	struct time_bins bins = {0};
+	const struct ledger_entry gap = {.from_ns = 0, .to_ns = UINT64_MAX};
+
+	time_bins_add(&bins, 0);
+	time_bins_add(&bins, UINT64_MAX);
+	struct timeline timeline = {.bins = &bins, .gaps = &gap, .nr_gaps = 1, .mark = -1};
+	timeline_fit(&timeline, 10);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(timeline.counts[i], i == 0 || i == 9);
+		assert_true(timeline.lost[i]);
+	}
+	struct view_times times = timeline_times(&timeline, 0, 9);
+	assert_true(times.first_ns == 0 && times.last_ns == UINT64_MAX);
+	times = timeline_times(&timeline, 5, 5);
+	assert_true(times.first_ns > UINT64_MAX / 10 * 4 && times.first_ns < times.last_ns);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -691,6 +712,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_name_in_a_line, setup, teardown),
 		cmocka_unit_test(test_timeline),
+		cmocka_unit_test(test_timeline_of_all_times),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,9 +11,10 @@
 
 enum { LABEL_COLUMNS = 22, BARS = 8 };
 
-static uint64_t length_ns(const struct timeline *timeline)
+/* Of a damaged recording it may be more than a uint64_t holds. */
+static double length_ns(const struct timeline *timeline)
 {
-	return timeline->bins->end_ns - timeline->bins->start_ns + 1;
+	return (double)(timeline->bins->end_ns - timeline->bins->start_ns) + 1;
 }
 
 /* The column in which that time is. */
@@ -21,7 +22,7 @@ static int column_of(const struct timeline *timeline, uint64_t time_ns)
 {
 	uint64_t start = timeline->bins->start_ns;
 	uint64_t since = time_ns < start ? 0 : time_ns - start;
-	double part = (double)since / (double)length_ns(timeline);
+	double part = (double)since / length_ns(timeline);
 
 	return part >= 1 ? timeline->columns - 1 : (int)(part * timeline->columns);
 }
@@ -74,12 +75,12 @@ unsigned timeline_bar(const struct timeline *timeline, int column)
 
 struct view_times timeline_times(const struct timeline *timeline, int first, int last)
 {
-	double each = (double)length_ns(timeline) / timeline->columns;
+	double each = length_ns(timeline) / timeline->columns;
 	uint64_t start = timeline->bins->start_ns;
-	struct view_times times = {start + (uint64_t)(each * first), start + (uint64_t)(each * (last + 1)) - 1};
+	struct view_times times = {start + (uint64_t)(each * first), timeline->bins->end_ns};
 
-	if (last + 1 >= timeline->columns)
-		times.last_ns = timeline->bins->end_ns;
+	if (last + 1 < timeline->columns)
+		times.last_ns = start + (uint64_t)(each * (last + 1)) - 1;
 	return times;
 }
 
