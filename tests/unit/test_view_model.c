@@ -622,6 +622,32 @@ static void test_line(void **state)
 	line_fini(&line);
 }
 
+/* Each has a column: nothing of the line is left out, whatever is behind them. */
+static void test_line_of_a_large_group(void **state)
+{
+	enum { MEMBERS = 100 };
+	struct fixture *fixture = *state;
+	struct tally *tallies[MEMBERS];
+	struct line line = {0};
+	struct line_style style = {.widths = {0}};
+
+	for (unsigned i = 0; i < MEMBERS; i++)
+		tallies[i] = &fixture->tally;
+	fixture->event.tallies = tallies;
+	fixture->event.nr = MEMBERS;
+	assert_int_equal(model_recount(fixture->model), 0);
+	line_of_row(&line, fixture->model, &style, (struct row){0});
+	size_t at = 0;
+	for (unsigned i = 0; i < line.nr; i++) {
+		assert_int_equal(line.pieces[i].from, at);
+		assert_int_equal(line.pieces[i].name, i + 1 == line.nr);
+		at += line.pieces[i].len;
+	}
+	assert_int_equal(at, line.text.len);
+	assert_true(line.nr > 2 * MEMBERS);
+	line_fini(&line);
+}
+
 /* It is cut, and its column ends before the next one begins. */
 static void test_long_name_in_a_line(void **state)
 {
@@ -710,6 +736,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_place_of_rows_of_few_keys, setup_objects, teardown),
 		cmocka_unit_test(test_no_events),
 		cmocka_unit_test_setup_teardown(test_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_line_of_a_large_group, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_name_in_a_line, setup, teardown),
 		cmocka_unit_test(test_timeline),
 		cmocka_unit_test(test_timeline_of_all_times),

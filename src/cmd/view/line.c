@@ -20,6 +20,9 @@ static const double medium_share = 0.5;
 void line_fini(struct line *line)
 {
 	buf_fini(&line->text);
+	free(line->pieces);
+	line->pieces = NULL;
+	line->nr = line->room = 0;
 }
 
 static void line_clear(struct line *line)
@@ -28,11 +31,16 @@ static void line_clear(struct line *line)
 	line->nr = 0;
 }
 
-/* What was put into the text since `from` is one piece. */
+/* What was put into the text since `from` is one piece; out of memory: it is not drawn. */
+static void put_piece(struct line *line, int style, size_t from, bool name)
+{
+	if (!array_room(line->pieces, line->nr, line->room))
+		line->pieces[line->nr++] = (struct line_piece){style, from, line->text.len - from, name};
+}
+
 static void end_piece(struct line *line, int style, size_t from)
 {
-	if (line->nr < LINE_PIECES)
-		line->pieces[line->nr++] = (struct line_piece){style, from, line->text.len - from, false};
+	put_piece(line, style, from, false);
 }
 
 static void put_blanks(struct buf *text, int nr)
@@ -126,8 +134,7 @@ static void put_key(struct line *line, const struct model *model, const struct l
 		buf_put_text(&line->text, text);
 	if (!last)
 		put_blanks(&line->text, room - (text ? screen_width(text) : 0) + 2);
-	end_piece(line, SCREEN_PLAIN, from);
-	line->pieces[line->nr - 1].name = last;
+	put_piece(line, SCREEN_PLAIN, from, last);
 	free(text);
 }
 
@@ -203,8 +210,7 @@ static void put_branch(struct line *line, struct model *model, const struct line
 		buf_put_text(&line->text, "  ");
 		escape_put_text(&line->text, at->dso ? dso_short_name(at->dso) : "[unknown]");
 	}
-	end_piece(line, SCREEN_PLAIN, from);
-	line->pieces[line->nr - 1].name = true;
+	put_piece(line, SCREEN_PLAIN, from, true);
 }
 
 /* Of a tree of keys: the numbers, shifted by the level, and behind a margin as wide as the deepest shift the keys. */
@@ -229,8 +235,7 @@ static void put_node(struct line *line, struct model *model, struct row row)
 		buf_printf(&line->text, "%s%s", i ? "  " : "", text ? text + strspn(text, " ") : "");
 		free(text);
 	}
-	end_piece(line, SCREEN_PLAIN, from);
-	line->pieces[line->nr - 1].name = true;
+	put_piece(line, SCREEN_PLAIN, from, true);
 }
 
 void line_of_row(struct line *line, struct model *model, const struct line_style *style, struct row row)

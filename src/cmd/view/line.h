@@ -5,8 +5,6 @@
 #include "base/buf.h"
 #include "cmd/view/model.h"
 
-enum { LINE_PIECES = 64 };
-
 struct line_piece {
 	int style;
 	size_t from, len; /* bytes of the text */
@@ -15,9 +13,9 @@ struct line_piece {
 
 /* Zeroed: empty. */
 struct line {
-	struct buf text; /* escaped */
-	struct line_piece pieces[LINE_PIECES];
-	unsigned nr;
+	struct buf text;           /* escaped */
+	struct line_piece *pieces; /* heap */
+	unsigned nr, room;
 };
 
 void line_fini(struct line *line);
