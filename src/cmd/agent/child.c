@@ -2,17 +2,21 @@
 #include "cmd/agent/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/diag.h"
 #include "sysinfo/shortage.h"
+
+enum { MESSAGES_KEPT_BYTES = 1 << 16 };
 
 static void __attribute__((noreturn)) run_child(int message_fd, pid_t parent, int (*run)(void *ctx), void *ctx)
 {
@@ -53,10 +57,26 @@ int child_start(struct child *child, int (*run)(void *ctx), void *ctx, struct di
 	return diag_set(reterr, err, "fork: %s", diag_start_error(err));
 }
 
+/* Of one that runs for months, and of which only the last line is wanted: the memory of the others. */
+static void free_messages(const struct child *child)
+{
+	struct stat st;
+
+	if (fstat(child->message_fd, &st) || (uint64_t)st.st_blocks * 512 <= MESSAGES_KEPT_BYTES ||
+	    st.st_size <= MESSAGES_KEPT_BYTES / 2)
+		return;
+	(void)!fallocate(child->message_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+			 st.st_size - MESSAGES_KEPT_BYTES / 2);
+}
+
 bool child_reap(struct child *child, int *ret_status)
 {
-	if (!child->pid || waitpid(child->pid, ret_status, WNOHANG) != child->pid)
+	if (!child->pid)
 		return false;
+	if (waitpid(child->pid, ret_status, WNOHANG) != child->pid) {
+		free_messages(child);
+		return false;
+	}
 	child->pid = 0;
 	return true;
 }

@@ -21,7 +21,10 @@ struct child {
 /* `run` returns its exit status. Signals are as at the start of a program; SIGINT is left to the parent. */
 int child_start(struct child *child, int (*run)(void *ctx), void *ctx, struct diag *reterr);
 
-/* Has it ended? Then *ret_status is as of waitpid(2), and child_message() must be called, once. */
+/*
+ * To be called now and then while it runs: what it has written is in memory, and only the last of it is kept. Has it
+ * ended? Then *ret_status is as of waitpid(2), and child_message() must be called, once.
+ */
 bool child_reap(struct child *child, int *ret_status);
 
 enum { CHILD_MESSAGE_BYTES = 512 };
