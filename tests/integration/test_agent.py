@@ -706,6 +706,13 @@ def test_a_sample_of_no_event_holds_back_no_other(agent, millrace, programs, ser
         assert len(list(out.iterdir())) == found['delivered']['pieces']
 
 
+def test_many_options_of_record(agent, tmp_path):
+    """All of them are given to it, and where it is to write."""
+    agent(f'--files={tmp_path}/out', '--', *['--no-buildid'] * 100).until(
+        lambda found: found['delivered']['pieces'], 'a piece')
+    agent.stop()
+
+
 @pytest.mark.parametrize('trigger', ['exit', 'load', 'signal', 'psi', 'event'])
 def test_snapshots(agent, millrace, spawn, tmp_path, trigger):
     go = tmp_path / 'go'

@@ -44,7 +44,7 @@ enum {
 	MOST_REFUSALS = 3,   /* of the content of a piece */
 	CHECK_S = 1,         /* load and pressure */
 	RECORDER_STOP_S = 10,
-	MOST_WORDS = 64,
+	OWN_WORDS = 16, /* of record, at most, but for triggers */
 };
 
 /* A child that is started again when it has ended, and not too often. */
@@ -124,8 +124,9 @@ static void write_request(struct agent *agent)
 
 /* The words of a command line of record. In the child: what is allocated goes with it. */
 struct words {
-	char *list[MOST_WORDS + 1];
+	char **list; /* NULL at its end */
 	int nr;
+	bool failed; /* out of memory */
 };
 
 static void __attribute__((format(printf, 2, 3))) add_word(struct words *words, const char *format, ...)
@@ -133,7 +134,9 @@ static void __attribute__((format(printf, 2, 3))) add_word(struct words *words, 
 	va_list args;
 
 	va_start(args, format);
-	if (words->nr < MOST_WORDS && vasprintf(&words->list[words->nr], format, args) >= 0)
+	if (words->failed || vasprintf(&words->list[words->nr], format, args) < 0)
+		words->failed = true;
+	else
 		words->nr++;
 	va_end(args);
 }
@@ -142,8 +145,10 @@ static int run_recorder(void *ctx)
 {
 	struct recorder *recorder = ctx;
 	const struct agent_options *options = recorder->options;
-	struct words words = {0};
+	size_t room = OWN_WORDS + (size_t)options->nr_more + options->triggers.nr + 1;
+	struct words words = {.list = calloc(room, sizeof(*words.list))};
 
+	words.failed = !words.list;
 	add_word(&words, "record");
 	add_word(&words, "-qa");
 	add_word(&words, "--clockid=mono");
@@ -166,6 +171,10 @@ static int run_recorder(void *ctx)
 	for (int i = 0; i < options->nr_more; i++)
 		add_word(&words, "%s", options->more[i]);
 	add_word(&words, "--output=%s", recorder->output);
+	if (words.failed) {
+		log_error("out of memory");
+		return INPUT_EXIT_ERROR;
+	}
 	return command_record.run(words.nr, words.list);
 }
 
