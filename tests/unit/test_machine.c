@@ -241,6 +241,20 @@ static void test_memory_without_object(void **state)
 	assert_int_equal(location.address, 0x1800);
 }
 
+static void test_names_like_that_of_a_perf_map(void **state)
+{
+	static const char *const names[][2] = {{"/tmp/perf-6.1/tools/perf/perf", "perf"},
+					       {"/tmp/perf-20.map.old", "perf-20.map.old"},
+					       {"/tmp/perf-20", "perf-20"},
+					       {"/tmp/perf-20.map", "[JIT] tid 20"}};
+	struct dso_table table = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		assert_string_equal(dso_short_name(dso_find(&table, names[i][0], NULL, DSO_FILE)), names[i][1]);
+	dso_table_fini(&table);
+}
+
 static unsigned nr_named(uint32_t pid, struct range range)
 {
 	struct location location;
@@ -445,6 +459,7 @@ int main(void)
 		TEST(test_kernel),
 		TEST(test_ksymbol),
 		TEST(test_memory_without_object),
+		TEST(test_names_like_that_of_a_perf_map),
 		TEST(test_vdso_of_a_32_bit_program),
 		TEST(test_broken_records),
 		TEST(test_call_chain),

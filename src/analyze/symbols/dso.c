@@ -66,7 +66,7 @@ static char *module_short_name(struct pool *pool, const char *name)
 
 static const char *make_short_name(struct pool *pool, const char *name, enum dso_kind kind)
 {
-	int tid;
+	int tid, end = 0;
 	char text[64];
 
 	switch (kind) {
@@ -76,7 +76,7 @@ static const char *make_short_name(struct pool *pool, const char *name, enum dso
 	case DSO_MODULE: return module_short_name(pool, name);
 	default: break;
 	}
-	if (sscanf(name, "/tmp/perf-%d.map", &tid) == 1) {
+	if (sscanf(name, "/tmp/perf-%d.map%n", &tid, &end) == 1 && end && !name[end]) {
 		snprintf(text, sizeof(text), "[JIT] tid %d", tid);
 		return pool_text(pool, text, strlen(text));
 	}
