@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import signal
+import stat
 import struct
 
 import pytest
@@ -267,6 +268,10 @@ def test_jitdump_is_read_with_its_times(request, millrace, perf, programs, tmp_p
     theirs = shares(perf('report', '-i', tmp_path / 'injected', '-s', 'sym', '--stdio').out)
     assert set(ours) == {'jit_first', 'jit_second'} and min(ours.values()) > 20
     assert all(abs(ours[name] - theirs[name]) < 0.2 for name in ours), (ours, theirs)
+    injected = millrace('report', '-i', tmp_path / 'injected', '-s', 'sym', env={'LD_PRELOAD': ''})
+    assert 'not the file' not in injected.err
+    found = shares(injected.out)
+    assert all(abs(found[name] - theirs[name]) < 0.2 for name in ours), (found, theirs)
     lines = shares(millrace('report', '-i', recorded.data, '-s', 'srcline').out)
     assert lines['second.js:7'] == ours['jit_second']
     script = millrace('script', '-i', recorded.data, '-F', 'ip,sym').out
@@ -374,6 +379,26 @@ def test_jitdump_that_is_not_read(millrace, of_host):
         recorded.map.write_text(f'{CODE:x} 100 of_the_map\n')
         assert names(millrace, recorded) == (['of_the_map'], '')
         recorded.map.unlink()
+
+
+# Of perf inject --jit: the mode of the file as prot, and no maps of memory without a file.
+@pytest.mark.parametrize('prot, nr', [(stat.S_IFREG | 0o644, 3), (stat.S_IFREG | 0o600, 3), (5, 1)])
+def test_chain_through_code_that_perf_inject_left_out(millrace, tmp_path, prot, nr):
+    """The frame pointer leads from a function of a jitdump through one that the jitdump does not have to a third."""
+    function, left_out, stack = CODE + 0x10, CODE + 0x100000, 0x7ffe00001000
+    file = struct.pack('<2I2Q2I', 0, 0, 0, 1, prot, 1)
+    frames = [stack + 16, left_out, 0, function + 8]  # RSP and RBP point there: a RBP, an address, and again
+    registers = {6: stack, 7: stack, 8: function}  # of RBP, RSP, RIP; the others are 0
+    mask = 0xff0fff
+    words = [registers.get(register, 0) for register in range(24) if mask >> register & 1]
+    sampled = perf_file.sample(2, function, 1 << 32 | 1, 0, 2, *words, 32, *frames, 32)
+    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 1 << 5 | 1 << 12 | 1 << 13,
+                          regs_user=mask, stack_user=32)
+    (tmp_path / 'data').write_bytes(perf_file.build(
+        [attr], {6: perf_file.string('x86_64')},
+        records=mapped(1, CODE, str(tmp_path / 'jitted-1-0.so'), file) + sampled + perf_file.FINISHED_ROUND))
+    addresses = millrace('script', '-i', tmp_path / 'data', '-F', 'ip').out.split()
+    assert len(addresses) == nr, addresses
 
 
 NODE = '''

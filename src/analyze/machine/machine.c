@@ -334,8 +334,27 @@ static bool is_compat_vdso(const struct machine *machine, uint64_t start)
 	return start < UINT64_C(1) << 32 && (!arch || strstr(arch, "64") || strcmp(arch, "s390x") == 0);
 }
 
+/* Made when it is needed first. NULL: out of memory. */
+static struct user_stacks *user_stacks_of(struct machine *machine)
+{
+	if (!machine->user_stacks)
+		machine->user_stacks = user_stacks_new(recorded_arch(machine), symfs_of(machine));
+	return machine->user_stacks;
+}
+
+/*
+ * perf inject --jit writes such a record for each function of a jitdump: the mode of the file that it made of it as
+ * prot, and 1 as the generation of its inode. That file is later than the recording. The maps of memory without a file,
+ * where the code of such a process is, are left out.
+ */
+static bool is_injected_function(const struct task_event *event)
+{
+	return S_ISREG(event->prot);
+}
+
 static int user_map(struct machine *machine, const struct task_event *event, uint64_t time_ns)
 {
+	const bool injected = is_injected_function(event);
 	struct task *task = machine_task(machine, event->pid, event->tid);
 	const char *name = event->name.ptr;
 	struct map map = {
@@ -346,10 +365,15 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 			(uint8_t)((event->prot & MAP_MAY_ALL) | (event->flags & MMAP2_MAP_SHARED ? MAP_IS_SHARED : 0)),
 		.identity = task_event_is_anonymous(event) || is_without_object(name),
 	};
+	struct object_id id = event->id;
 	struct dso *dso;
 
 	if (!task)
 		return -ENOMEM;
+	if (injected) {
+		id.file.generation = 0;
+		map.rights = MAP_MAY_READ | MAP_MAY_EXECUTE;
+	}
 	if (__builtin_add_overflow(event->start, event->len, &map.end))
 		map.end = UINT64_MAX;
 	if (map.identity && map.rights & MAP_MAY_EXECUTE) {
@@ -360,12 +384,15 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 		dso = dso_find(&machine->dsos, name, NULL,
 			       is_compat_vdso(machine, event->start) ? DSO_NOTHING : DSO_VDSO);
 	} else {
-		dso = dso_find(&machine->dsos, name, &event->id, DSO_FILE);
+		dso = dso_find(&machine->dsos, name, &id, DSO_FILE);
 	}
 	if (!dso || (path_is_jitdump(name) && learn_jitdump(machine, task, event)))
 		return -ENOMEM;
 	map.object = dso;
-	dso_note_mapped(dso, time_ns);
+	if (!injected)
+		dso_note_mapped(dso, time_ns);
+	else if (task->maps && (!user_stacks_of(machine) || user_stacks_note_gaps(machine->user_stacks, task->maps)))
+		return -ENOMEM;
 	return task->maps ? maps_insert(task->maps, &map) : 0;
 }
 
@@ -713,14 +740,6 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	if (resolved->doubtful)
 		__atomic_fetch_add(&resolved->location.dso->doubt.nr_uses, 1, __ATOMIC_RELAXED);
 	*ret = resolved->location;
-}
-
-/* Made when the first sample needs it. NULL: out of memory. */
-static struct user_stacks *user_stacks_of(struct machine *machine)
-{
-	if (!machine->user_stacks)
-		machine->user_stacks = user_stacks_new(recorded_arch(machine), symfs_of(machine));
-	return machine->user_stacks;
 }
 
 /*

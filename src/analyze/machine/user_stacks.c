@@ -22,6 +22,7 @@ struct user_stacks {
 	const char *symfs;
 	struct hash_table objects; /* of a dso or of code compiled at run time, by the address of that */
 	struct hash_table moving;  /* maps, by their address: code is replaced there without a change of maps */
+	struct hash_table gaps;    /* likewise: not all of their code is in them */
 	const struct maps *maps;   /* of the sample */
 	int64_t time_ns;           /* likewise */
 	struct dso *last;          /* looked up last, or: */
@@ -36,6 +37,7 @@ void user_stacks_free(struct user_stacks *stacks)
 	unwind_tables_free(stacks->tables);
 	hash_table_fini(&stacks->objects);
 	hash_table_fini(&stacks->moving);
+	hash_table_fini(&stacks->gaps);
 	free(stacks);
 }
 
@@ -59,6 +61,13 @@ struct user_stacks *user_stacks_new(const char *arch, const char *symfs)
 void user_stacks_set_time(struct user_stacks *stacks, int64_t time_ns)
 {
 	stacks->time_ns = time_ns;
+}
+
+int user_stacks_note_gaps(struct user_stacks *stacks, const struct maps *maps)
+{
+	if (hash_table_find(&stacks->gaps, (uintptr_t)maps))
+		return 0;
+	return hash_table_add_number(&stacks->gaps, (uintptr_t)maps, 1);
 }
 
 /* Of a dso or a symbol of one. NULL: out of memory. */
@@ -114,7 +123,9 @@ static bool is_code(void *ctx, uint64_t pc)
 {
 	const struct user_stacks *stacks = ctx;
 
-	return map_may_be_code(maps_find(stacks->maps, pc));
+	const struct map *map = maps_find(stacks->maps, pc);
+
+	return map ? map_may_be_code(map) : hash_table_find(&stacks->gaps, (uintptr_t)stacks->maps) != NULL;
 }
 
 /* The object that was looked up last. */

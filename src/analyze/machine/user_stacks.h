@@ -22,6 +22,9 @@ void user_stacks_free(struct user_stacks *stacks); /* NULL is fine */
  */
 void user_stacks_set_time(struct user_stacks *stacks, int64_t time_ns);
 
+/* Code of this process is missing in its maps: memory of which they say nothing may be code. 0 or -ENOMEM. */
+int user_stacks_note_gaps(struct user_stacks *stacks, const struct maps *maps);
+
 /* As unwind_chain(), with tables that are built when they are needed. The objects of the maps are struct dso. */
 void user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const struct sample *sample,
 		      struct unwind_chain *chain);
