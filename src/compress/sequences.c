@@ -12,7 +12,7 @@ enum {
 	TABLE_LOG_LEAST = 5,
 	COST_SHIFT = 8,
 	SHORT_NR = 128, /* 3.1.1.3.2.1: fewer sequences are counted in one byte, else in two */
-	DESCRIPTION_BYTES_MAX = 96,
+	DESCRIPTION_BYTES = 16, /* most often */
 };
 
 /* 3.1.1.3.2.1: how the table of a kind of codes is told. */
@@ -233,14 +233,11 @@ static enum table_mode choose_table(struct sequences *sequences, enum sequence_c
 	}
 	made.log = table_log(kind, last, sequences->nr);
 	set_shares(&made, counts, last, sequences->nr);
-	uint8_t description[DESCRIPTION_BYTES_MAX];
-	const size_t len = (size_t)(describe(&made, last, description) - description);
-	if (as_before <= cost(sequences, &made, counts, last) + 8 * len)
+	if (as_before <= cost(sequences, &made, counts, last) + 8 * DESCRIPTION_BYTES)
 		return MODE_AS_BEFORE;
+	*out = describe(&made, last, *out);
 	make_states(&made, last);
 	memcpy(table, &made, sizeof(made));
-	memcpy(*out, description, len);
-	*out += len;
 	return MODE_DESCRIBED;
 }
 
