@@ -2,6 +2,7 @@
 """Recordings that no recorder would write end in bounded time. Each of these took minutes, or would take hours."""
 import bisect
 import struct
+import subprocess
 
 import perf_file
 
@@ -69,3 +70,20 @@ def test_ends_of_tasks_without_number(run, program, tmp_path):
     write(tmp_path / 'data', runs + ends + perf_file.sample(2, 0x1000, 7 << 32 | 7, 1),
           perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 128, bits=1 << 18 | 1 << 26))
     assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '--latency')
+
+
+def test_object_with_very_many_segments(run, program, tmp_path):
+    """Each address is looked for in the segments of its object, to find its source line."""
+    (tmp_path / 'object.c').write_text('int main(void) { return 0; }\n')
+    subprocess.run(['gcc', '-g', '-o', 'object', 'object.c'], cwd=tmp_path, check=True)
+    data = bytearray((tmp_path / 'object').read_bytes())
+    table, = struct.unpack_from('<Q', data, 32)
+    size, nr = struct.unpack_from('<2H', data, 54)
+    made_up = struct.pack('<2I6Q', 1, 5, 1 << 40, 1 << 40, 1 << 40, 1, 1, 1)
+    struct.pack_into('<Q', data, 32, len(data))
+    struct.pack_into('<H', data, 56, 65000)
+    (tmp_path / 'object').write_bytes(data + data[table:table + size * nr] + made_up * (65000 - nr))
+    path = str(tmp_path / 'object').encode()
+    mmap = record(1, 2, struct.pack('<iI3Q', 7, 7, 1 << 32, 1 << 32, 1 << 32) + path + bytes(8 - len(path) % 8))
+    write(tmp_path / 'data', mmap + b''.join(perf_file.sample(2, (1 << 32) + at, 7 << 32 | 7) for at in range(100000)))
+    assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '-q', '-s', 'srcline')

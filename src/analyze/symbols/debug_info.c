@@ -30,16 +30,18 @@
 
 enum {
 	MAX_OPEN = 32, /* objects */
+	/* The kernel runs no program with more, and each address is looked for in them. Source: load_elf_phdrs() */
+	MAX_SEGMENTS = (1 << 16) / sizeof(Elf64_Phdr),
 	/* Debug information may be hostile: names and paths may overlap in it, and are copied. */
 	MAX_PATH_BYTES = 2 * PATH_MAX,    /* a directory of the compiler, and a path from there */
 	LONG_NAME_BYTES = 1024,           /* of inlined functions */
 	MAX_LONG_NAMES_BYTES = 256 << 20, /* of all that are longer */
 };
 
-/* A section with code of a kernel module. */
+/* A section with code of a kernel module, or a segment of another object. */
 struct code_part {
-	uint64_t offset, bytes; /* in the map of the module */
-	uint64_t address;       /* where libdwfl has put it */
+	uint64_t offset, bytes; /* in the map of the module, or in the file */
+	uint64_t address;       /* where libdwfl or the linker has put it */
 };
 
 /* An object whose files are open. */
@@ -50,7 +52,7 @@ struct object {
 	Elf *runtime;            /* for its segments */
 	struct dwarf *dwarf;     /* NULL: there is no debug information */
 	Dwfl *dwfl;              /* that has relocated it: of kernel modules; else NULL */
-	struct code_part *parts; /* of them, by offset */
+	struct code_part *parts; /* of modules by offset, of other objects in the order of the file */
 	size_t nr_parts, parts_room;
 	struct dwarf *alternate; /* what several objects have in common (dwz); NULL: none */
 	char *paths[2];          /* of the two files; in the pool; NULL: none, or not known */
@@ -266,6 +268,23 @@ static void set_alternate(struct object *object, const char *path)
 	dwarf_set_alternate(object->dwarf, object->alternate);
 }
 
+static void find_segments(struct object *object)
+{
+	size_t nr = 0;
+
+	if (!object->runtime || elf_getphdrnum(object->runtime, &nr))
+		return;
+	for (size_t i = 0; i < nr && object->nr_parts < MAX_SEGMENTS; i++) {
+		GElf_Phdr load;
+		if (!gelf_getphdr(object->runtime, (int)i, &load) || load.p_type != PT_LOAD)
+			continue;
+		if (array_room(object->parts, object->nr_parts, object->parts_room))
+			return;
+		object->parts[object->nr_parts++] =
+			(struct code_part){.offset = load.p_offset, .bytes = load.p_filesz, .address = load.p_vaddr};
+	}
+}
+
 /* The debug information is in the object itself, or in a file of its own. */
 static void object_open_files(struct debug_info *info, struct object *object)
 {
@@ -273,6 +292,7 @@ static void object_open_files(struct debug_info *info, struct object *object)
 	if (object->runtime_fd < 0)
 		return;
 	object->runtime = elf_file_begin(object->runtime_fd);
+	find_segments(object);
 	object->paths[0] = path_of(&info->pool, object->runtime_fd);
 	bool is_here = has_units(object->runtime);
 	int fd =
@@ -318,9 +338,6 @@ static struct object *object_of(struct debug_info *info, struct dso *dso)
 /* Where the linker put what is at an address of the dso, which is an offset in most files. false: it is not loaded. */
 static bool linked_address(const struct object *object, uint64_t offset, uint64_t *ret)
 {
-	Elf *elf = object->runtime;
-	size_t nr;
-
 	if (object->dso->kind == DSO_KERNEL) {
 		*ret = offset + object->dso->image_shift;
 		return true;
@@ -329,16 +346,6 @@ static bool linked_address(const struct object *object, uint64_t offset, uint64_
 		const struct code_part *part = &object->parts[i];
 		if (offset >= part->offset && offset - part->offset < part->bytes) {
 			*ret = offset - part->offset + part->address;
-			return true;
-		}
-	}
-	if (!elf || elf_getphdrnum(elf, &nr))
-		return false;
-	for (size_t i = 0; i < nr; i++) {
-		GElf_Phdr load;
-		if (gelf_getphdr(elf, (int)i, &load) && load.p_type == PT_LOAD && offset >= load.p_offset &&
-		    offset - load.p_offset < load.p_filesz) {
-			*ret = offset - load.p_offset + load.p_vaddr;
 			return true;
 		}
 	}
