@@ -11,9 +11,9 @@ def record(kind, misc, body):
     return struct.pack('<IHH', kind, misc, 8 + len(body)) + body
 
 
-def write(path, records, attr=None, features=None):
+def write(path, records, attr=None, ids=()):
     attr = attr or perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2)
-    path.write_bytes(perf_file.build([attr], features or {}, records=records + perf_file.FINISHED_ROUND))
+    path.write_bytes(perf_file.build([attr], {}, [ids], records + perf_file.FINISHED_ROUND))
 
 
 def output_bytes(run, program, data, *words):
@@ -87,3 +87,18 @@ def test_object_with_very_many_segments(run, program, tmp_path):
     mmap = record(1, 2, struct.pack('<iI3Q', 7, 7, 1 << 32, 1 << 32, 1 << 32) + path + bytes(8 - len(path) % 8))
     write(tmp_path / 'data', mmap + b''.join(perf_file.sample(2, (1 << 32) + at, 7 << 32 | 7) for at in range(100000)))
     assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '-q', '-s', 'srcline')
+
+
+def test_losses_of_very_many_tasks(run, program, tmp_path):
+    """Each has a line of its own, with what it lost when."""
+    tasks = range(1, 200001)
+    indexes = b''.join(
+        record(69, 0, struct.pack('<Q', 1000) + b''.join(struct.pack('<4Q', task, 0, 2**64 - 1, task)
+                                                         for task in tasks[at:at + 1000]))
+        for at in range(0, len(tasks), 1000))
+    lost = b''.join(record(2, 0, struct.pack('<2Q2I2Q', task, 5, 7, 7, 10**9 + task, task)) for task in tasks)
+    write(tmp_path / 'data', indexes + perf_file.sample(2, 0x1000, 7 << 32 | 7, 10**9, 1) + lost +
+          perf_file.sample(2, 0x1000, 7 << 32 | 7, 2 * 10**9, 1),
+          perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 4 | 64, bits=1 << 18), tasks)
+    lines = 3 * len(tasks)  # what was lost, in which gaps, and the timeline
+    assert output_bytes(run, program, tmp_path / 'data', 'report', '--loss') > 60 * lines

@@ -103,14 +103,20 @@ static void print_places(FILE *to, const struct loss_data *data)
 
 enum { COLUMNS = 60 };
 
-/* How much of each column of the timeline the gaps of a place take, from 0 to 1. */
-static void fill_columns(const struct loss_data *data, const struct loss_place *place, double columns[COLUMNS])
+/*
+ * How much of each column of the timeline the gaps of a place take, from 0 to 1. Gaps and places are in one order:
+ * *first is the first gap of this place or behind it, and then that of the next one.
+ */
+static void fill_columns(const struct loss_data *data, const struct loss_place *place, size_t *first,
+			 double columns[COLUMNS])
 {
 	double width = (double)elapsed_ns(data) / COLUMNS;
 
-	for (size_t i = 0; i < data->nr_gaps; i++) {
-		const struct ledger_entry *gap = &data->gaps[i];
-		if (gap->cpu != place->cpu || gap->tid != place->tid || gap->to_ns < data->start_ns)
+	for (; *first < data->nr_gaps; ++*first) {
+		const struct ledger_entry *gap = &data->gaps[*first];
+		if (gap->cpu != place->cpu || gap->tid != place->tid)
+			break;
+		if (gap->to_ns < data->start_ns)
 			continue;
 		double from = gap->from_ns > data->start_ns ? (double)(gap->from_ns - data->start_ns) / width : 0;
 		double end = (double)(gap->to_ns - data->start_ns) / width;
@@ -133,12 +139,12 @@ static void print_timeline(FILE *to, const struct loss_data *data)
 		return;
 	fprintf(to, "\n# Timeline: %d columns of %.3f ms; lost in them: . little, : a part, + most, # all\n", COLUMNS,
 		(double)elapsed_ns(data) / 1e6 / COLUMNS);
-	for (size_t i = 0; i < data->nr_places; i++) {
+	for (size_t i = 0, first = 0; i < data->nr_places; i++) {
 		const struct loss_place *place = &data->places[i];
 		double columns[COLUMNS] = {0};
+		fill_columns(data, place, &first, columns);
 		if (!place->nr_gaps && !place->throttled_ns)
 			continue;
-		fill_columns(data, place, columns);
 		print_place(to, place->cpu, place->tid);
 		fputs(" |", to);
 		for (int c = 0; c < COLUMNS; c++)
