@@ -102,3 +102,15 @@ def test_losses_of_very_many_tasks(run, program, tmp_path):
           perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 4 | 64, bits=1 << 18), tasks)
     lines = 3 * len(tasks)  # what was lost, in which gaps, and the timeline
     assert output_bytes(run, program, tmp_path / 'data', 'report', '--loss') > 60 * lines
+
+
+def test_very_many_groups_of_events(run, program, tmp_path):
+    """Each event may be the first one of a group."""
+    nr_events, nr_groups, group_desc = 4000, 1000000, 17
+    attr = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 1 << 16)
+    group = struct.pack('<I8s2I', 8, b'name', 2**31, 2)
+    (tmp_path / 'data').write_bytes(perf_file.build(
+        [attr] * nr_events, {group_desc: struct.pack('<I', nr_groups) + group * nr_groups},
+        [[event + 1] for event in range(nr_events)],
+        perf_file.sample(2, 1, 0x1000, 7 << 32 | 7) + perf_file.FINISHED_ROUND))
+    assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio')

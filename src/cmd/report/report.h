@@ -181,8 +181,9 @@ struct report_group {
 	bool plural;      /* "events" */
 };
 
-/* The group that begins with the event `first`. */
-struct report_group report_group_at(const struct report_options *options, const struct session *session, size_t first);
+/* All of them; the caller frees *ret. 0 or -ENOMEM. */
+int report_groups_find(const struct report_options *options, const struct session *session, struct report_group **ret,
+		       size_t *ret_nr);
 
 /* "anon group { a, b }", "a, b", "a"; escaped. */
 void report_group_put_name(const struct report_group *group, const struct event_desc *events, struct buf *out);

@@ -685,31 +685,29 @@ static bool has_any_chains(const struct report_tables *tables)
 	return false;
 }
 
-/* The recorded group that begins at that event, or that event alone. */
-static struct report_group recorded_group(const struct session *session, size_t first, size_t nr_events)
+/* Sets those of `groups`, which are each of one event, that begin a recorded group. Returns whether there are any. */
+static bool find_recorded(const struct session *session, struct report_group groups[], size_t nr_events)
 {
 	struct feature_list list;
 	struct feature_group found;
 	struct span payload;
+	bool any = false;
 
-	if (session_feature(session, FEATURE_GROUP_DESC, &payload) && !feature_list_open(payload, &list))
-		while (feature_list_group(&list, &found) > 0)
-			if (found.leader == first && found.members > 1 && found.members <= nr_events - first)
-				return (struct report_group){
-					.first = first,
-					.nr = found.members,
-					.name = strcmp(found.name, "{anon_group}") == 0 ? "anon group" : found.name,
-					.braces = true,
-				};
-	return (struct report_group){.first = first, .nr = 1};
-}
-
-static bool any_groups(const struct session *session, size_t nr_events)
-{
-	for (size_t i = 0; i < nr_events; i++)
-		if (recorded_group(session, i, nr_events).nr > 1)
-			return true;
-	return false;
+	if (!session_feature(session, FEATURE_GROUP_DESC, &payload) || feature_list_open(payload, &list))
+		return false;
+	while (feature_list_group(&list, &found) > 0) {
+		if (found.leader >= nr_events || found.members < 2 || found.members > nr_events - found.leader ||
+		    groups[found.leader].nr > 1)
+			continue;
+		groups[found.leader] = (struct report_group){
+			.first = found.leader,
+			.nr = found.members,
+			.name = strcmp(found.name, "{anon_group}") == 0 ? "anon group" : found.name,
+			.braces = true,
+		};
+		any = true;
+	}
+	return any;
 }
 
 void report_group_put_name(const struct report_group *group, const struct event_desc *events, struct buf *out)
@@ -774,33 +772,41 @@ static int print_group(const struct report_tables *tables, const struct report_g
 	return err ? err : print_with_graph(tables, &subject, leader, &events[group->first], to);
 }
 
-struct report_group report_group_at(const struct report_options *options, const struct session *session, size_t first)
+int report_groups_find(const struct report_options *options, const struct session *session, struct report_group **ret,
+		       size_t *ret_nr)
 {
-	size_t nr_events;
+	size_t nr_events, nr = 0;
 
 	session_events(session, &nr_events);
-	struct report_group recorded = recorded_group(session, first, nr_events);
-	bool all = options->groups == GROUPS_ALL && nr_events && !any_groups(session, nr_events);
-	struct report_group group = recorded;
-	if (all)
-		group = (struct report_group){.nr = nr_events};
-	else if (options->groups == GROUPS_NONE)
-		group = (struct report_group){.first = first, .nr = 1};
-	group.plural = group.nr > 1 || recorded.nr > 1;
-	return group;
+	struct report_group *groups = calloc(nr_events + 1, sizeof(*groups));
+	if (!groups)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr_events; i++)
+		groups[i] = (struct report_group){.first = i, .nr = 1};
+	bool any = find_recorded(session, groups, nr_events);
+	bool all = options->groups == GROUPS_ALL && nr_events && !any;
+	for (size_t i = 0; i < nr_events; i += groups[nr++].nr) {
+		struct report_group group = groups[i];
+		if (all)
+			group = (struct report_group){.nr = nr_events};
+		else if (options->groups == GROUPS_NONE)
+			group = (struct report_group){.first = i, .nr = 1};
+		group.plural = group.nr > 1 || groups[i].nr > 1;
+		groups[nr] = group;
+	}
+	*ret = groups;
+	*ret_nr = nr;
+	return 0;
 }
 
 static int print_groups(const struct report_tables *tables, FILE *to)
 {
-	size_t nr_events;
-	int err = 0;
+	AUTO_FREE struct report_group *groups = NULL;
+	size_t nr = 0;
+	int err = report_groups_find(tables->options, tables->session, &groups, &nr);
 
-	session_events(tables->session, &nr_events);
-	for (size_t i = 0; i < nr_events && !err;) {
-		struct report_group group = report_group_at(tables->options, tables->session, i);
-		err = print_group(tables, &group, to);
-		i += group.nr;
-	}
+	for (size_t i = 0; i < nr && !err; i++)
+		err = print_group(tables, &groups[i], to);
 	return err;
 }
 

@@ -139,10 +139,14 @@ static int describe_events(struct part *part, const struct report_options *optio
 	part->events = calloc(nr + 1, sizeof(*part->events));
 	part->tallies = calloc(nr + 1, sizeof(struct tally *));
 	part->names = calloc(nr + 1, sizeof(*part->names));
-	if (!part->events || !part->tallies || !part->names)
+	AUTO_FREE struct report_group *groups = NULL;
+	size_t nr_groups;
+	if (!part->events || !part->tallies || !part->names ||
+	    report_groups_find(options, part->reading.session, &groups, &nr_groups))
 		return -ENOMEM;
-	for (size_t i = 0; i < nr;) {
-		struct report_group group = report_group_at(options, part->reading.session, i);
+	for (size_t number = 0; number < nr_groups; number++) {
+		const struct report_group group = groups[number];
+		const size_t i = group.first;
 		struct view_event *event = &part->events[part->nr_events];
 		bool any = false;
 		for (size_t at = i; at < i + group.nr && at < samples->nr; at++) {
@@ -160,7 +164,6 @@ static int describe_events(struct part *part, const struct report_options *optio
 						     .nr = (unsigned)group.nr,
 						     .chains = events[i].attr.sample_type & PERF_SAMPLE_CALLCHAIN};
 		}
-		i += group.nr;
 	}
 	return 0;
 }
