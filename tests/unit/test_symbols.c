@@ -15,6 +15,7 @@
 #include "analyze/symbols/symbol_text.h"
 #include "analyze/symbols/symbols.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 static void add(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding, const char *name)
 {
@@ -335,6 +336,7 @@ static void test_demangling_is_bounded(void **state)
 		repeated("_D1a", "__T1bS1111", 1600, ""),    repeated("_D1a", "1aMF", 4000, "Zv"),
 		repeated("_D1aF", "A", 16000, "iZv"),        repeated("_D1aF", "B9999", 3000, "i"),
 		repeated("_D1aF", "HAiQb", 3000, "Zv"),      repeated("_D1aF", "DFS1aMF", 2000, ""),
+		repeated("_Zcv", "T_I", 300, "iv"),          repeated("_ZN1Acv", "T12_I", 3000, "iEv"),
 	};
 
 	(void)state;
@@ -343,6 +345,53 @@ static void test_demangling_is_bounded(void **state)
 		assert_true(!readable || strlen(readable) <= SYMBOL_NAME_MAX);
 		free(readable);
 		free(names[i]);
+	}
+}
+
+/* S_, S0_ to SZ_, S10_ and so on. */
+static void put_reference(struct buf *out, unsigned number)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	buf_put_u8(out, 'S');
+	if (number > 36)
+		buf_put_u8(out, (uint8_t)digits[(number - 1) / 36]);
+	if (number)
+		buf_put_u8(out, (uint8_t)digits[(number - 1) % 36]);
+	buf_put_u8(out, '_');
+}
+
+/*
+ * The type that a constructor is inherited from is not in the text; here it has pairs of pairs, of which the last one
+ * is expanded in the argument behind it.
+ */
+static char *expanded_pairs(unsigned nr)
+{
+	AUTO_BUF struct buf name = {0};
+
+	buf_put_text(&name, "_ZN1ACI1Fv1BIS_S_E");
+	for (unsigned i = 1; i < nr; i++) {
+		buf_put_text(&name, "S0_I");
+		put_reference(&name, i + 1);
+		put_reference(&name, i + 1);
+		buf_put_u8(&name, 'E');
+	}
+	buf_put_text(&name, "EIDp");
+	put_reference(&name, nr + 1);
+	buf_put_text(&name, "EEv");
+	buf_put_u8(&name, '\0');
+	return (char *)take_ptr(name.data);
+}
+
+/* A pack is looked for on each path to a part of a name. */
+static void test_demangling_of_expansions_is_bounded(void **state)
+{
+	(void)state;
+	for (unsigned nr = 2; nr <= 70; nr++) {
+		AUTO_FREE char *name = expanded_pairs(nr), *readable = symbol_demangle(name);
+		assert_int_equal(readable != NULL, nr <= 12);
+		if (nr == 2)
+			assert_string_equal(readable, "A::B<(B<B<A, A>, B<A, A> >)...>");
 	}
 }
 
@@ -782,6 +831,7 @@ int main(void)
 		cmocka_unit_test(test_demangling_of_long_names),
 		cmocka_unit_test(test_demangling_of_d),
 		cmocka_unit_test(test_demangling_is_bounded),
+		cmocka_unit_test(test_demangling_of_expansions_is_bounded),
 		cmocka_unit_test(test_own_elf),
 		cmocka_unit_test(test_elf_build_id),
 		cmocka_unit_test(test_kallsyms),

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,10 +159,111 @@ static char *demangle_in_parts(demangle_function *demangle, const char *name, in
 	return NULL;
 }
 
+/*
+ * Of a conversion operator, libiberty reads the arguments of a template parameter, looks what is behind them, and
+ * mostly reads them again: in each other twice as often. No other part of a name is read again.
+ */
+static bool is_read_too_often(const char *name)
+{
+	enum { MOST = 20 };
+	static const char digits[] = "0123456789";
+	unsigned nr = 0;
+
+	if (!strstr(name, "cv"))
+		return false;
+	for (const char *at = strchr(name, 'T'); at && nr <= MOST; at = strchr(at + 1, 'T')) {
+		const char *number = at + 1;
+		if (*number == 'L' && number[1 + strspn(number + 1, digits)] == '_') /* TL0_1_ */
+			number += 2 + strspn(number + 1, digits);
+		number += *number == 'n';
+		nr += strncmp(number + strspn(number, digits), "_I", 2) == 0;
+	}
+	return nr > MOST;
+}
+
+/* What a name was read into: libiberty's components, in an array, refer to others of it. */
+struct component_tree {
+	const struct demangle_component *all;
+	size_t nr;
+	uint32_t *paths; /* by component: how many there are from it on; 0: not known yet */
+};
+
+/* Those that a component consists of; NULL: none. */
+static void parts_of(const struct demangle_component *of, const struct demangle_component *ret[2])
+{
+	ret[0] = ret[1] = NULL;
+	switch (of->type) {
+	case DEMANGLE_COMPONENT_NAME:
+	case DEMANGLE_COMPONENT_TEMPLATE_PARAM:
+	case DEMANGLE_COMPONENT_FUNCTION_PARAM:
+	case DEMANGLE_COMPONENT_OPERATOR:
+	case DEMANGLE_COMPONENT_BUILTIN_TYPE:
+	case DEMANGLE_COMPONENT_SUB_STD:
+	case DEMANGLE_COMPONENT_CHARACTER:
+	case DEMANGLE_COMPONENT_NUMBER:
+	case DEMANGLE_COMPONENT_UNNAMED_TYPE: break;
+	case DEMANGLE_COMPONENT_CTOR: ret[0] = of->u.s_ctor.name; break;
+	case DEMANGLE_COMPONENT_DTOR: ret[0] = of->u.s_dtor.name; break;
+	case DEMANGLE_COMPONENT_EXTENDED_OPERATOR: ret[0] = of->u.s_extended_operator.name; break;
+	case DEMANGLE_COMPONENT_FIXED_TYPE: ret[0] = of->u.s_fixed.length; break;
+	case DEMANGLE_COMPONENT_LAMBDA:
+	case DEMANGLE_COMPONENT_DEFAULT_ARG: ret[0] = of->u.s_unary_num.sub; break;
+	default: ret[0] = of->u.s_binary.left; ret[1] = of->u.s_binary.right;
+	}
+}
+
+/* At most `most` and one. */
+static uint32_t count_paths(struct component_tree *tree, const struct demangle_component *from, uint32_t most)
+{
+	const size_t at = ((uintptr_t)from - (uintptr_t)tree->all) / sizeof(*from);
+	const struct demangle_component *parts[2];
+
+	/* Of a type that is not known here these may be none. */
+	if ((uintptr_t)from < (uintptr_t)tree->all || at >= tree->nr || from != &tree->all[at])
+		return 0;
+	if (tree->paths[at])
+		return tree->paths[at];
+	tree->paths[at] = 1;
+	parts_of(from, parts);
+	uint32_t all = 1 + count_paths(tree, parts[0], most) + count_paths(tree, parts[1], most);
+	return tree->paths[at] = all > most ? most + 1 : all;
+}
+
+/*
+ * libiberty looks for a pack on all paths through what is expanded ("Dp", sizeof...), of which there may be any number,
+ * as parts of a name stand for earlier ones, and puts no text out until then. The text has more bytes than there are
+ * paths.
+ */
+static bool has_too_many_paths(const char *name, int options)
+{
+	enum { FEW_REFERENCES = 24, MOST_PATHS = SYMBOL_NAME_MAX / 2 };
+	struct component_tree tree = {.nr = 2 * strlen(name)};
+	unsigned nr_references = 0;
+	void *components = NULL;
+
+	for (const char *at = strchr(name, 'S'); at && nr_references <= FEW_REFERENCES; at = strchr(at + 1, 'S'))
+		nr_references++;
+	if (nr_references <= FEW_REFERENCES || !(strstr(name, "Dp") || strstr(name, "sZ") || strstr(name, "sP")))
+		return false;
+	const char *mangled = strstr(name, "_Z"); /* "_GLOBAL__sub_I__Z..." */
+	const struct demangle_component *top =
+		mangled ? cplus_demangle_v3_components(mangled, options, &components) : NULL;
+	if (!top)
+		return false; /* it is no name, and is not printed */
+	tree.all = components;
+	tree.paths = calloc(tree.nr + 1, sizeof(*tree.paths));
+	bool too_many = !tree.paths || count_paths(&tree, top, MOST_PATHS) > MOST_PATHS;
+	free(tree.paths);
+	free(components);
+	return too_many;
+}
+
 static char *demangle_cxx_or_rust(const char *name, int options)
 {
 	if (name[0] == '_' && name[1] == 'R')
 		return demangle_in_parts(rust_demangle_callback, name, options);
+	if (is_read_too_often(name) || has_too_many_paths(name, options))
+		return NULL;
 	char *readable = demangle_in_parts(cplus_demangle_v3_callback, name, options);
 	char *rust = readable && ends_in_rust_hash(readable) ? demangle_in_parts(rust_demangle_callback, name, options)
 							     : NULL;
