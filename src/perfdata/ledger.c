@@ -222,10 +222,11 @@ static int place_order(const struct ledger_entry *a, const struct ledger_entry *
 	return (a->tid > b->tid) - (a->tid < b->tid);
 }
 
+enum { SLACK_NS = 1000000 }; /* the two clocks were compared at the start and at the end only */
+
 /* `readings` begin with those that may touch the gap. */
 static void clip_gap(const struct ledger_entry *readings, size_t nr, struct ledger_entry *gap)
 {
-	enum { SLACK_NS = 1000000 }; /* the two clocks were compared at the start and at the end only */
 	uint64_t from = UINT64_MAX, to = 0;
 
 	for (size_t i = 0; i < nr && !place_order(&readings[i], gap) && readings[i].from_ns <= gap->to_ns; i++) {
@@ -691,6 +692,78 @@ static struct ledger_entry *full_readings(const struct loss_times *times, const 
 	return readings;
 }
 
+/* No record of its ring that was written while this file was recorded stands before it. */
+static bool began_earlier(const struct ledger_entry *gap, bool first, uint64_t started_ns)
+{
+	return ledger_cause_is_full(gap->cause) && (gap->from_ns < started_ns || (first && gap->from_ns == gap->to_ns));
+}
+
+/* Of the gap's place, when readings are in the order of places: those that began before it ended. */
+static uint64_t found_before(const struct ledger_entry *readings, const uint64_t *sums, size_t nr,
+			     const struct ledger_entry *gap)
+{
+	const struct ledger_entry end = {.cpu = gap->cpu, .tid = gap->tid, .from_ns = gap->to_ns + SLACK_NS};
+	size_t from = partition_point(nr, i, place_order(&readings[i], gap) < 0);
+	size_t to = partition_point(nr, i, by_place(&readings[i], &end) < 0);
+
+	return to > from ? sums[to] - sums[from] : 0;
+}
+
+/* Keeps `found` records at most. false: none is left. */
+static bool leave_out_of(struct ledger_entry *gap, uint64_t found, uint64_t started_ns, struct loss_at *at)
+{
+	const uint64_t earlier = gap->count > found ? gap->count - found : 0;
+
+	if (at)
+		at->reported -= earlier < at->reported ? earlier : at->reported;
+	gap->count -= earlier;
+	if (started_ns < gap->to_ns)
+		gap->from_ns = started_ns;
+	return found;
+}
+
+static struct loss_at *find_place(struct loss_at *places, size_t nr, const struct ledger_entry *entry)
+{
+	const struct loss_at key = {.cpu = entry->cpu, .tid = entry->tid};
+
+	return nr ? bsearch(&key, places, nr, sizeof(key), by_loss_place) : NULL;
+}
+
+/*
+ * A LOST record is written before the next record of its ring, which may be in a later file of --switch-output than the
+ * loss and its count. Of gaps that began earlier this file keeps what its own readings have found. The gaps are in the
+ * order of places.
+ */
+static int leave_out_earlier(struct loss_times *times, uint64_t started_ns, const struct ledger_entry *readings,
+			     size_t nr_readings, struct loss_at *places, size_t nr_places)
+{
+	uint64_t *sums = calloc(nr_readings + 1, sizeof(*sums)), used = 0;
+	struct ledger_entry before = {0};
+	size_t nr = 0;
+
+	if (!sums)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr_readings; i++)
+		sums[i + 1] = sums[i] + readings[i].count;
+	for (size_t i = 0; i < times->nr_gaps; i++) {
+		struct ledger_entry gap = times->gaps[i];
+		bool first = !i || place_order(&before, &gap), kept = true;
+		used = first ? 0 : used;
+		before = gap;
+		if (began_earlier(&gap, first, started_ns)) {
+			uint64_t found = found_before(readings, sums, nr_readings, &gap);
+			kept = leave_out_of(&gap, found > used ? found - used : 0, started_ns,
+					    find_place(places, nr_places, &gap));
+			used += gap.count;
+		}
+		if (kept)
+			times->gaps[nr++] = gap;
+	}
+	times->nr_gaps = nr;
+	free(sums);
+	return 0;
+}
+
 /* Does a gap that a LOST record ended touch it? The first `nr` gaps are in the order of place and time. */
 static bool is_reported(const struct loss_times *times, size_t nr, const struct ledger_entry *reading)
 {
@@ -753,19 +826,20 @@ static int add_unreported_of(struct loss_times *times, size_t nr_reported, const
  */
 static int add_untold(struct loss_times *times, const struct ledger *ledger)
 {
-	size_t nr_places, nr_readings, nr_reported = times->nr_gaps, end;
+	size_t nr_places, nr_readings, end;
 	struct loss_at *places = reported_by_place(times, ledger->task_rings, &nr_places);
 	struct ledger_entry *readings = full_readings(times, ledger, &nr_readings);
 	int err = places && readings ? 0 : -ENOMEM;
 
-	if (!err && nr_reported)
-		qsort(times->gaps, nr_reported, sizeof(*times->gaps), by_place);
+	if (!err && times->nr_gaps)
+		qsort(times->gaps, times->nr_gaps, sizeof(*times->gaps), by_place);
+	if (!err && ledger->started_ns)
+		err = leave_out_earlier(times, ledger->started_ns, readings, nr_readings, places, nr_places);
+	const size_t nr_reported = times->nr_gaps;
 	for (size_t i = 0; !err && i < nr_readings; i = end) {
-		const struct loss_at key = {.cpu = readings[i].cpu, .tid = readings[i].tid};
-		for (end = i + 1; end < nr_readings && readings[end].cpu == key.cpu && readings[end].tid == key.tid;)
+		for (end = i + 1; end < nr_readings && !place_order(&readings[end], &readings[i]);)
 			end++;
-		const struct loss_at *at =
-			nr_places ? bsearch(&key, places, nr_places, sizeof(key), by_loss_place) : NULL;
+		const struct loss_at *at = find_place(places, nr_places, &readings[i]);
 		if (at)
 			err = add_unreported_of(times, nr_reported, readings + i, end - i, at);
 	}

@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import child_of, stat_of, wait_until  # noqa: E402
 from law import check_law, loss_of  # noqa: E402
-from perfdata import LEDGER, STOCK_FEATURES, PerfData, sections_of  # noqa: E402
+from perfdata import LEDGER, LOST, STOCK_FEATURES, PerfData, sections_of  # noqa: E402
 
 pytestmark = pytest.mark.alone
 
@@ -164,6 +164,37 @@ def test_a_gap_that_no_record_ends(recorder, millrace, spawn, need_root, need_tr
     of_first = sum(gap['to_ns'] - gap['from_ns'] for gap in gaps if gap['cpu'] == cpus[1])
     assert of_first > 900e6 and loss['lost_time_ns'] >= of_first and loss['covered_percent'] < 90, (err, loss['gaps'])
     assert int(re.search(r'larger rings, -m (\d+)M', err)[1]) >= 1
+
+
+def test_a_gap_that_ends_in_the_next_file(recorder, millrace, programs, need_tracefs, tmp_path):
+    """
+    The rings are full until there is another output, where the LOST records are then: what they count is in the former
+    file, as gap and as number, and in no other.
+    """
+    file, fifos, threads = tmp_path / 'p', [tmp_path / 'a', tmp_path / 'b'], str(len(os.sched_getaffinity(0)))
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    script = 'read x <"$2"; "$1" -t $4 -c 1 -n 20000; : >"$5"; read x <"$3"; "$1" -t $4 -c 1 -n 10'
+    process = recorder(['-m', '64K', '--switch-output', '-e', 'dummy', '-e', 'syscalls:sys_enter_getppid', '-o', file,
+                        '--', 'sh', '-ec', script, 'sh', programs / 'syscalls', *fifos, threads, tmp_path / 'full'],
+                       stdout=subprocess.DEVNULL)
+    process.send_signal(signal.SIGSTOP)
+    fifos[0].write_text('\n')
+    wait_until((tmp_path / 'full').exists, 'the rings are full')
+    process.send_signal(signal.SIGUSR2)
+    process.send_signal(signal.SIGCONT)
+    former = wait_until(lambda: [path for path in tmp_path.glob('p.*') if re.fullmatch(r'p\.\d+', path.name)],
+                        'another file')[0]
+    fifos[1].write_text('\n')
+    process.communicate()
+    assert process.returncode == 0
+    later = [path for path in tmp_path.glob('p.*') if path != former]
+    losses = [loss_of(millrace, path) for path in (former, *later)]
+    for loss in losses:
+        assert sum(gap['records'] for gap in loss['gaps']) == loss['lost']
+    assert len(later) == 1 and losses[0]['lost'] > 10000 and losses[0]['covered_percent'] < 100
+    assert losses[1]['lost'] == 0 and losses[1]['covered_percent'] == 100 and losses[1]['captured'] == int(threads) * 10
+    assert LOST in [kind for kind, *_ in PerfData(later[0]).headers()]
 
 
 GATE = 'import os, sys; open(sys.argv[1]).read(); os.execv(sys.argv[2], sys.argv[2:])'

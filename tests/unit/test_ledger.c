@@ -535,6 +535,62 @@ static void a_gap_without_an_end(void **state)
 	ledger_fini(&ledger);
 }
 
+/*
+ * A file of --switch-output: a LOST record in front of all others of its ring also counts what was lost before, which
+ * is in the count of the former file. Gaps and counts agree.
+ */
+static void a_gap_that_began_in_another_file(void **state)
+{
+	enum { MS = 1000000 };
+	static const struct {
+		uint64_t early, late; /* found by readings before that record, and after it */
+		size_t nr_gaps;
+		uint64_t from_ns;
+	} cases[] = {{0, 0, 0, 0}, {20, 0, 1, 1000}, {0, 30, 1, 1600}, {20, 30, 2, 1000}, {900, 0, 1, 1000}};
+
+	(void)state;
+	for (size_t k = 0; k < 2 * sizeof(cases) / sizeof(cases[0]); k++) {
+		const bool before = k % 2; /* the ring had records that were read late, and a gap */
+		const size_t i = k / 2;
+		struct ledger ledger = {
+			.counted = true, .task_rings = true, .started_ns = 1000 * MS, .ended_ns = 2000 * MS};
+		const struct ledger_entry readings[] = {
+			{0, LEDGER_RING_FULL, 0, -1, 1000 * MS, 1100 * MS, cases[i].early},
+			{0, LEDGER_RING_FULL, 0, -1, 1600 * MS, 1700 * MS, cases[i].late},
+			{1, LEDGER_RING_FULL, 0, -1, 1000 * MS, 1100 * MS, 5000}, /* task events */
+			{0, LEDGER_RING_FULL, 1, -1, 1000 * MS, 1100 * MS, 3},    /* another ring */
+		};
+		struct event_desc events[2];
+		struct loss_times times;
+		uint64_t ids[4];
+		begin(&times, events, ids);
+		for (size_t at = 0; at < sizeof(readings) / sizeof(*readings); at++)
+			assert_int_equal(ledger_add(&ledger, &readings[at]), 0);
+		TAKE(&times, PERF_RECORD_LOST, 102, 5000, 1040 * MS, 102);
+		if (before) {
+			TAKE(&times, PERF_RECORD_SAMPLE, 100, 970 * MS);
+			TAKE(&times, PERF_RECORD_LOST, 100, 40, 980 * MS, 100);
+			TAKE(&times, PERF_RECORD_SAMPLE, 100, 990 * MS);
+		}
+		TAKE(&times, PERF_RECORD_LOST, 100, 900, 1050 * MS, 100);
+		TAKE(&times, PERF_RECORD_SAMPLE, 100, 1060 * MS);
+		TAKE(&times, PERF_RECORD_LOST, 101, 3, 1050 * MS, 101);
+		assert_int_equal(loss_times_end(&times, ledger.ended_ns, &ledger), 0);
+		assert_int_equal(times.nr_gaps, cases[i].nr_gaps + 1);
+		assert_int_equal(sum_counts(&times), cases[i].early + cases[i].late + 3);
+		for (size_t at = 0; at < times.nr_gaps; at++) {
+			if (times.gaps[at].cpu == 1)
+				assert_int_equal(times.gaps[at].count, 3);
+			else if (times.gaps[at].to_ns == 1050 * MS)
+				assert_int_equal(times.gaps[at].from_ns, cases[i].from_ns * MS);
+			else
+				assert_int_equal(times.gaps[at].count, cases[i].late);
+		}
+		loss_times_fini(&times);
+		ledger_fini(&ledger);
+	}
+}
+
 /* A ring that holds samples and task events: what a LOST record of the one event counts is of both. */
 static void gaps_of_shared_rings_stay(void **state)
 {
@@ -966,6 +1022,7 @@ int main(void)
 		cmocka_unit_test(readings_count_what_the_cpu_limit_dropped),
 		cmocka_unit_test(events_that_sample),
 		cmocka_unit_test(a_gap_without_an_end),
+		cmocka_unit_test(a_gap_that_began_in_another_file),
 		cmocka_unit_test(gaps_of_shared_rings_stay),
 		cmocka_unit_test(actions_in_order_of_time),
 		cmocka_unit_test(causes_have_names_and_meanings),
