@@ -305,6 +305,19 @@ def test_needed_file_descriptors_are_enough(need_root, program, programs, spawn,
     assert 'captured' in record(needed, 0)
 
 
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads'], ['-z', '--threads'], ['--threads', '--aio'],
+                                     ['--threads', '--single-file']], ids=' '.join)
+def test_needed_file_descriptors_are_enough_for_tracepoints(need_root, need_tracefs, program, run, tmp_path, options):
+    """Which are described while the files of a directory are open."""
+    def record(limit, status):
+        return run(['sh', '-c', f'ulimit -n {limit}; exec "$@"', 'sh',
+                    'setpriv', '--bounding-set', '-sys_resource', '--inh-caps', '-sys_resource',
+                    program, 'record', '-o', tmp_path / 'data', *options, '-e', 'sched:sched_switch', '--', 'true'],
+                   status=status).err
+    err = record(re.search(r'needs (\d+) file descriptors and the limit is 12', record(12, 255))[1], 0)
+    assert 'captured' in err and 'Too many open files' not in err, err
+
+
 @pytest.mark.parametrize('options', [
     ['-e', 'cpu-clock'], ['-e', 'cpu-clock', '--overwrite'], ['-e', 'cpu-clock', '--threads'],
     ['-a', '-e', 'sched:sched_switch'], ['-a', '-e', 'cpu-clock', '--tail-synthesize'],

@@ -328,12 +328,16 @@ static bool finishes_beside(const struct recording_options *options)
  */
 static size_t later_fds(const struct recording *rec)
 {
-	/* BESIDE_FINISHER: for moments; tasks and objects are looked at for the next file. */
-	enum { FREEZE_FDS = 1, OF_OVERWRITE_PLACE = 1, BESIDE_FINISHER = 4 };
+	/*
+	 * BESIDE_FINISHER: for moments; tasks and objects are looked at for the next file. OF_DIRECTORY: its files are
+	 * all open, twice, while the tracepoints are described.
+	 */
+	enum { FREEZE_FDS = 1, OF_OVERWRITE_PLACE = 1, BESIDE_FINISHER = 4, OF_DIRECTORY = 2 };
 	const struct recording_options *options = rec->options;
 	size_t nr_outputs = options->rotation.on ? 2 : 1;
 
 	return nr_outputs * output_fds(rec) + (finishes_beside(options) ? BESIDE_FINISHER : 0) +
+	       (options->directory && !finishes_beside(options) ? OF_DIRECTORY : 0) +
 	       (options->threads ? rec->layout.nr_threads : 1) +
 	       OF_OVERWRITE_PLACE * (rec->plan.nr_rings - rec->plan.nr_drained) +
 	       (options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0);
