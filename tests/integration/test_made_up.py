@@ -114,3 +114,21 @@ def test_very_many_groups_of_events(run, program, tmp_path):
         [[event + 1] for event in range(nr_events)],
         perf_file.sample(2, 1, 0x1000, 7 << 32 | 7) + perf_file.FINISHED_ROUND))
     assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio')
+
+
+def tracing_data(nr):
+    """Formats of so many tracepoints, of one number."""
+    text = b'name: x\nID: 5\n'
+    return b''.join([b'\x17\x08\x44tracing0.6\0\0\x08', struct.pack('<I', 4096), b'header_page\0', bytes(8),
+                     b'header_event\0', bytes(8), struct.pack('<2I', 0, 1), b'system\0', struct.pack('<I', nr),
+                     (struct.pack('<Q', len(text)) + text) * nr, bytes(16)])
+
+
+def test_very_many_formats_of_tracepoints(run, program, tmp_path):
+    """The first ones are used."""
+    attr = perf_file.attr(type=2, config=5, sample_period=1, sample_type=1 | 2)
+    records = perf_file.sample(2, 0x1000, 7 << 32 | 7) + perf_file.FINISHED_ROUND
+    (tmp_path / 'data').write_bytes(perf_file.build([attr], {1: tracing_data(200000)}, [[1]], records))
+    done = run(['prlimit', '--cpu=10', program, 'report', '--stdio', '-i', tmp_path / 'data'])
+    assert '100.00%' in done.out and 'only the first 16384 are used' in done.err
+    (tmp_path / 'data').unlink()

@@ -335,6 +335,8 @@ struct tracepoint {
 /* So many samples of each tracepoint are printed both ways; a plan that ever differs is dropped. */
 enum { PLAN_CHECKS = 16 };
 enum { NR_RECENT = 16 };
+/* A kernel has some thousands. libtraceevent compares each with all that it has. */
+enum { MOST_FORMATS = 1 << 14 };
 
 struct tracepoints {
 	struct tep_handle *tep;
@@ -344,8 +346,9 @@ struct tracepoints {
 	size_t nr, room;
 	const char *(*resolve)(void *ctx, uint64_t address, uint64_t *ret_start);
 	void *resolve_ctx;
-	int version_tenths; /* of the blob: 5 or 6 */
-	struct buf copy;    /* of the record that is printed */
+	unsigned nr_formats; /* that were parsed */
+	int version_tenths;  /* of the blob: 5 or 6 */
+	struct buf copy;     /* of the record that is printed */
 };
 
 static void tracepoint_fini(struct tracepoint *tracepoint)
@@ -472,6 +475,13 @@ static int add_format(struct tracepoints *tracepoints, struct cursor *at, const 
 
 	if (!text)
 		return err;
+	if (tracepoints->nr_formats == MOST_FORMATS) {
+		tracepoints->nr_formats++;
+		log_note("of the formats of tracepoints only the first %d are used", MOST_FORMATS);
+	}
+	if (tracepoints->nr_formats > MOST_FORMATS)
+		return 0;
+	tracepoints->nr_formats++;
 	/* Its size must be that of the text: the parser reads past a NUL that comes earlier. */
 	struct tep_event *event = NULL;
 	if (tep_parse_event(tracepoints->tep, text, strlen(text), system) == TEP_ERRNO__MEM_ALLOC_FAILED)
