@@ -2,10 +2,6 @@
 /* The layout is that of trace-cmd.dat(5) up to the formats, as perf writes it into its own files. */
 #include "perfdata/tracing.h"
 
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A string of any length up to its NUL. NULL (and bad): there is none. */
@@ -58,33 +54,42 @@ static struct span line_of(struct span text, const char *key)
 	return (struct span){0};
 }
 
-static bool is_number(struct span text, uint64_t number)
+/* Decimal, as the kernel prints it. */
+static bool read_number(struct span text, uint64_t *ret)
 {
-	char wanted[24];
-	int len = snprintf(wanted, sizeof(wanted), "%" PRIu64, number);
+	const char *digits = text.ptr;
 
-	return text.len == (size_t)len && memcmp(text.ptr, wanted, text.len) == 0;
+	*ret = 0;
+	for (size_t i = 0; i < text.len; i++)
+		if (digits[i] < '0' || digits[i] > '9' || __builtin_mul_overflow(*ret, 10, ret) ||
+		    __builtin_add_overflow(*ret, (uint64_t)(digits[i] - '0'), ret))
+			return false;
+	return text.len;
 }
 
-char *tracing_name(struct span blob, uint64_t id)
+struct tracing_names tracing_names_over(struct span blob)
 {
-	struct cursor at = cursor_over(blob);
+	struct tracing_names names = {.at = cursor_over(blob)};
 
-	skip_front(&at);
-	uint32_t nr_systems = cursor_u32(&at);
-	for (uint32_t system = 0; system < nr_systems && !at.bad; system++) {
-		const char *system_name = take_string(&at);
-		uint32_t nr_events = cursor_u32(&at);
-		for (uint32_t i = 0; i < nr_events && !at.bad; i++) {
-			struct span format = take_text(&at), name = line_of(format, "name: ");
-			char *full;
-			if (!name.len || !is_number(line_of(format, "ID: "), id))
-				continue;
-			return asprintf(&full, "%s:%.*s", system_name, (int)(name.len < 256 ? name.len : 256),
-					(const char *)name.ptr) < 0
-				       ? NULL
-				       : full;
+	skip_front(&names.at);
+	names.systems_left = cursor_u32(&names.at);
+	return names;
+}
+
+bool tracing_names_next(struct tracing_names *names, struct tracing_name *ret)
+{
+	while (!names->at.bad && (names->left || names->systems_left)) {
+		if (!names->left) {
+			names->system = take_string(&names->at);
+			names->left = cursor_u32(&names->at);
+			names->systems_left--;
+			continue;
 		}
+		struct span format = take_text(&names->at);
+		names->left--;
+		*ret = (struct tracing_name){.system = names->system, .name = line_of(format, "name: ")};
+		if (ret->name.len && read_number(line_of(format, "ID: "), &ret->id))
+			return true;
 	}
-	return NULL;
+	return false;
 }

@@ -2,12 +2,26 @@
 /* tracing: names of tracepoints from a TRACING_DATA blob; their formats are not parsed here. Pure. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/span.h"
 
-/*
- * The name of the tracepoint with that id (attr.config), such as "sched:sched_switch"; heap, the caller frees it. NULL:
- * the blob has no such tracepoint, is damaged before it, or out of memory.
- */
-char *tracing_name(struct span blob, uint64_t id);
+/* A tracepoint of the blob: "sched:sched_switch" is system and name. */
+struct tracing_name {
+	uint64_t id; /* attr.config */
+	const char *system;
+	struct span name;
+};
+
+/* Private, but for its life: it points into the blob. */
+struct tracing_names {
+	struct cursor at;
+	const char *system;
+	uint32_t systems_left, left; /* left: of this system */
+};
+
+struct tracing_names tracing_names_over(struct span blob);
+
+/* The next one that has a name and a number. false: there is none, or the blob is damaged before it. */
+bool tracing_names_next(struct tracing_names *names, struct tracing_name *ret);

@@ -247,19 +247,59 @@ bool session_is_change(uint32_t type)
 	       type == RECORD_TRACING_DATA;
 }
 
+/* An event of which only the number of its tracepoint is known. */
+struct unnamed {
+	uint64_t id;
+	struct event_desc *event; /* NULL: it was named, and so were those with its number */
+};
+
+static int unnamed_by_id(const void *a, const void *b)
+{
+	const struct unnamed *left = a, *right = b;
+
+	return (left->id > right->id) - (left->id < right->id);
+}
+
+/* All events with that number. `unnamed` is in the order of numbers. 0 or -ENOMEM. */
+static int name_events(struct unnamed unnamed[], size_t nr, const struct tracing_name *name)
+{
+	AUTO_FREE char *text = NULL;
+	const int len = (int)(name->name.len < 256 ? name->name.len : 256);
+	size_t first = partition_point(nr, i, unnamed[i].id < name->id);
+
+	if (first == nr || unnamed[first].id != name->id || !unnamed[first].event)
+		return 0;
+	if (asprintf(&text, "%s:%.*s", name->system, len, (const char *)name->name.ptr) < 0) {
+		text = NULL;
+		return -ENOMEM;
+	}
+	for (size_t i = first; i < nr && unnamed[i].id == name->id; i++) {
+		int err = set_name(unnamed[i].event, text);
+		if (err)
+			return err;
+		unnamed[i].event = NULL;
+	}
+	return 0;
+}
+
 /* Of a pipe without EVENT_DESC, or a file without: what an attr alone tells of a tracepoint is its number. */
 static int name_tracepoints(struct session *session, struct span blob)
 {
-	int err = 0;
+	AUTO_FREE struct unnamed *unnamed = calloc(session->nr_events + 1, sizeof(*unnamed));
+	struct tracing_names names = tracing_names_over(blob);
+	struct tracing_name name;
+	size_t nr = 0;
+	int err = unnamed ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < session->nr_events && !err; i++) {
 		struct event_desc *event = &session->events[i];
-		bool unnamed = event->attr.type == PERF_TYPE_TRACEPOINT && strchr(event->name, ' ');
-		char *name = unnamed ? tracing_name(blob, event->attr.config) : NULL;
-		if (name)
-			err = set_name(event, name);
-		free(name);
+		if (event->attr.type == PERF_TYPE_TRACEPOINT && strchr(event->name, ' '))
+			unnamed[nr++] = (struct unnamed){event->attr.config, event};
 	}
+	if (nr)
+		qsort(unnamed, nr, sizeof(*unnamed), unnamed_by_id);
+	while (nr && !err && tracing_names_next(&names, &name))
+		err = name_events(unnamed, nr, &name);
 	return err;
 }
 

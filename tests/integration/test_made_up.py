@@ -132,3 +132,17 @@ def test_very_many_formats_of_tracepoints(run, program, tmp_path):
     done = run(['prlimit', '--cpu=10', program, 'report', '--stdio', '-i', tmp_path / 'data'])
     assert '100.00%' in done.out and 'only the first 16384 are used' in done.err
     (tmp_path / 'data').unlink()
+
+
+def test_names_of_very_many_tracepoints_in_a_pipe(run, program, tmp_path):
+    """Each event is looked for among the formats, where it has its name."""
+    nr, formats = 3000, tracing_data(300000)
+    stream = b'PERFILE2' + struct.pack('<Q', 16) + b''.join(
+        record(64, 0, perf_file.attr(type=2, config=5 + event % 2, sample_period=1, sample_type=1 | 2 | 1 << 16) +
+               struct.pack('<Q', event + 1)) for event in range(nr))
+    stream += record(66, 0, struct.pack('<2I', len(formats), 0)) + formats + bytes(-len(formats) % 8)
+    samples = b''.join(perf_file.sample(2, event + 1, 0x1000, 7 << 32 | 7) for event in (0, 1, nr - 2))
+    (tmp_path / 'data').write_bytes(stream + samples + perf_file.FINISHED_ROUND)
+    done = run(['sh', '-c', 'prlimit --cpu=10 "$0" script -i - -F event <"$1"', program, tmp_path / 'data'])
+    assert done.out.split() == ['system:x:', 'tracepoint', '6:', 'system:x:'], done
+    (tmp_path / 'data').unlink()
