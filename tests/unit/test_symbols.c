@@ -280,6 +280,7 @@ static void test_demangling_of_long_names(void **state)
 	assert_demangled("LHot;run([[ILjava/lang/String;J)V", "Hot.run(int[][], java.lang.String, long)");
 	assert_demangled("Ljava/util/Map$1;<init>()[B", "java.util.Map$1.<init>()");
 	assert_demangled("_RNvNtC7mycrate3foo3bar", "mycrate::foo::bar");
+	assert_demangled("_RINvC1a3CFGFG_RL0_hEuE", "a::CFG::<for<'a> fn(&'a u8)>");
 	free(name);
 	free(wanted);
 }
@@ -337,6 +338,8 @@ static void test_demangling_is_bounded(void **state)
 		repeated("_D1aF", "A", 16000, "iZv"),        repeated("_D1aF", "B9999", 3000, "i"),
 		repeated("_D1aF", "HAiQb", 3000, "Zv"),      repeated("_D1aF", "DFS1aMF", 2000, ""),
 		repeated("_Zcv", "T_I", 300, "iv"),          repeated("_ZN1Acv", "T12_I", 3000, "iEv"),
+		repeated("_RMIC1aFG", "z", 9, "_EuEu"),      repeated("_RC1aIC1aDG", "z", 9, "_EuE"),
+		repeated("_RMIC1a", "FGzzz_Eu", 2000, "Eu"), repeated("_RMIC1aFG", "z", 9000, "_EuEu"),
 	};
 
 	(void)state;

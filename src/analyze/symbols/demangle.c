@@ -258,10 +258,37 @@ static bool has_too_many_paths(const char *name, int options)
 	return too_many;
 }
 
+/* Of Rust, digits of base 62 up to "_"; at most `most` and one. */
+static uint64_t number_of(const char *digits, uint64_t most)
+{
+	uint64_t number = 0;
+
+	for (; isalnum((unsigned char)*digits) && number <= most; digits++)
+		number = 62 * number + (isdigit((unsigned char)*digits)   ? (uint64_t)(*digits - '0')
+					: islower((unsigned char)*digits) ? (uint64_t)(*digits - 'a') + 10
+									  : (uint64_t)(*digits - 'A') + 36);
+	return *digits == '_' || number > most ? number : 0;
+}
+
+/*
+ * "for<'a, 'b> fn", or dyn: a number of lifetimes, which libiberty counts through one by one, also in a part of the
+ * name that is not in the text. Letters of a name may look like one of so many; it stays as it is then.
+ */
+static bool has_too_many_lifetimes(const char *name)
+{
+	enum { MOST = 1 << 16 };
+	uint64_t nr = 0;
+
+	for (const char *at = strchr(name, 'G'); at && nr <= MOST; at = strchr(at + 1, 'G'))
+		if (at[-1] == 'F' || at[-1] == 'D')
+			nr += number_of(at + 1, MOST);
+	return nr > MOST;
+}
+
 static char *demangle_cxx_or_rust(const char *name, int options)
 {
 	if (name[0] == '_' && name[1] == 'R')
-		return demangle_in_parts(rust_demangle_callback, name, options);
+		return has_too_many_lifetimes(name) ? NULL : demangle_in_parts(rust_demangle_callback, name, options);
 	if (is_read_too_often(name) || has_too_many_paths(name, options))
 		return NULL;
 	char *readable = demangle_in_parts(cplus_demangle_v3_callback, name, options);
