@@ -11,7 +11,7 @@ enum {
 	LENGTH_CODES = 53,
 	TABLE_LOG_LEAST = 5,
 	COST_SHIFT = 8,
-	SHORT_NR = 128, /* 3.1.1.3.2.1: fewer sequences are counted in one byte, else in two */
+	SHORT_NR = 128,         /* 3.1.1.3.2.1: fewer sequences are counted in one byte, else in two */
 	DESCRIPTION_BYTES = 16, /* most often */
 };
 

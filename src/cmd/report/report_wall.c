@@ -33,7 +33,7 @@ struct wall {
 	uint64_t first_ns;         /* of all samples; 0: none yet */
 	uint64_t unsampled_ns;     /* of threads that ended */
 	struct buf disabled;       /* struct disabled, in the order of time */
-	bool by_ledger;         /* of all of them; else waits do that went on then */
+	bool by_ledger;            /* of all of them; else waits do that went on then */
 };
 
 /* Does it sample the CPU? Not what counts other things, or comes with payloads. */
