@@ -221,6 +221,16 @@ uint32_t stacks_frame(const struct stacks *stacks, uint32_t chain)
 	return stacks->links.links[chain].frame;
 }
 
+uint32_t stacks_frames(const struct stacks *stacks, uint32_t chain, uint32_t ret[], uint32_t max)
+{
+	const struct link *links = stacks->links.links;
+	uint32_t nr = 0;
+
+	for (; chain && nr < max; chain = links[chain].outer)
+		ret[nr++] = links[chain].frame;
+	return nr;
+}
+
 const struct location *stacks_location(const struct stacks *stacks, uint32_t frame)
 {
 	return &stacks->frames[frame].at;

@@ -39,6 +39,8 @@ uint32_t stacks_outer(const struct stacks *stacks, uint32_t chain);
  * stacks_intern().
  */
 uint32_t stacks_frame(const struct stacks *stacks, uint32_t chain);
+/* Those of the first `max` frames of the chain, innermost first. Returns how many. */
+uint32_t stacks_frames(const struct stacks *stacks, uint32_t chain, uint32_t ret[], uint32_t max);
 const struct location *stacks_location(const struct stacks *stacks, uint32_t frame);
 
 /* Frames have numbers from 1 to less than this. */

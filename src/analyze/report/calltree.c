@@ -41,13 +41,30 @@ void calltree_fini(struct calltree *tree)
 	free(tree->order);
 	free(tree->ends);
 	free(tree->path);
+	free(tree->hashes);
 	free(tree->weights);
 	free(tree->weighed);
 	*tree = (struct calltree){0};
 }
 
+/* More frames may have become known. Without memory for their hashes these are made each time. */
+static void make_room_for_hashes(struct calltree *tree)
+{
+	const uint32_t nr = stacks_end_frame(tree->stacks);
+
+	if (nr <= tree->nr_hashes)
+		return;
+	uint32_t *hashes = reallocarray(tree->hashes, nr, sizeof(*hashes));
+	if (!hashes)
+		return;
+	memset(hashes + tree->nr_hashes, 0, (nr - tree->nr_hashes) * sizeof(*hashes));
+	tree->hashes = hashes;
+	tree->nr_hashes = nr;
+}
+
 void calltree_clear(struct calltree *tree, uint64_t least)
 {
+	make_room_for_hashes(tree);
 	/* Most entries have few chains. */
 	if (tree->nr_weighed == MOST_WEIGHED)
 		memset(tree->weights, 0, NR_WEIGHTS * sizeof(*tree->weights));
@@ -80,8 +97,7 @@ static const char *frame_line(const struct calltree *tree, uint32_t frame)
 	return tree->key == CALLTREE_SRCLINE ? tree->lines.line(tree->lines.ctx, frame) : NULL;
 }
 
-/* Alike for frames that are equal. */
-static uint32_t frame_hash(const struct calltree *tree, uint32_t frame)
+static uint32_t make_frame_hash(const struct calltree *tree, uint32_t frame)
 {
 	const char *line = frame_line(tree, frame);
 
@@ -89,6 +105,16 @@ static uint32_t frame_hash(const struct calltree *tree, uint32_t frame)
 		return (uint32_t)(hash_text(line) >> 32);
 	return tree->key == CALLTREE_ADDRESS ? (uint32_t)(hash_mix(1, stacks_location(tree->stacks, frame)->ip) >> 32)
 					     : stacks_frame_hash(tree->stacks, frame);
+}
+
+/* Alike for frames that are equal. */
+static uint32_t frame_hash(const struct calltree *tree, uint32_t frame)
+{
+	if (frame >= tree->nr_hashes)
+		return make_frame_hash(tree, frame);
+	if (!tree->hashes[frame])
+		tree->hashes[frame] = make_frame_hash(tree, frame);
+	return tree->hashes[frame];
 }
 
 static int compare_frames(const struct calltree *tree, uint32_t left, uint32_t right)
@@ -108,9 +134,9 @@ static int compare_frames(const struct calltree *tree, uint32_t left, uint32_t r
 	return compare_in_dso(a, a->symbol->start, b, b->symbol->start);
 }
 
-static int find_child(struct calltree *tree, uint32_t parent, uint32_t frame, uint32_t *ret)
+static int find_child(struct calltree *tree, uint32_t parent, uint32_t frame, uint32_t hash, uint32_t *ret)
 {
-	uint64_t key = (uint64_t)parent << 32 | frame_hash(tree, frame);
+	uint64_t key = (uint64_t)parent << 32 | hash;
 
 	for (struct hash_slot *slot = hash_table_find(&tree->children, key); slot;
 	     slot = hash_table_next(&tree->children, slot)) {
@@ -131,17 +157,13 @@ static int find_child(struct calltree *tree, uint32_t parent, uint32_t frame, ui
 /* The frames of a chain into tree->path, the innermost first. Returns how many. */
 static uint32_t take_path(struct calltree *tree, uint32_t chain)
 {
-	uint32_t nr = 0;
-
-	for (; chain && nr < tree->path_room; chain = stacks_outer(tree->stacks, chain))
-		tree->path[nr++] = stacks_frame(tree->stacks, chain);
-	return nr;
+	return stacks_frames(tree->stacks, chain, tree->path, tree->path_room);
 }
 
 /* The sum that a branch is weighed in, from that of the branch it is on. */
-static uint64_t weigh_in(const struct calltree *tree, uint64_t in, uint32_t frame)
+static uint64_t weigh_in(uint64_t in, uint32_t hash)
 {
-	uint64_t value = (in ^ frame_hash(tree, frame)) * 0x9e3779b97f4a7c15ull;
+	uint64_t value = (in ^ hash) * 0x9e3779b97f4a7c15ull;
 
 	return value ^ value >> 32;
 }
@@ -153,7 +175,7 @@ void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum cal
 	uint64_t in = 0;
 
 	for (uint32_t i = chain.skip; i < nr; i++) {
-		in = weigh_in(tree, in, tree->path[direction == CALLTREE_CALLEE ? i : nr - 1 - i]);
+		in = weigh_in(in, frame_hash(tree, tree->path[direction == CALLTREE_CALLEE ? i : nr - 1 - i]));
 		uint16_t which = in % NR_WEIGHTS;
 		tree->weights[which] += period;
 		if (tree->nr_weighed < MOST_WEIGHED)
@@ -175,9 +197,10 @@ int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltr
 		tree->nodes[at].children_nr += count->nr;
 		if (at && tree->least && tree->weights[in % NR_WEIGHTS] < tree->least)
 			return 0;
-		if (find_child(tree, at, frame, &at))
+		uint32_t hash = frame_hash(tree, frame);
+		if (find_child(tree, at, frame, hash, &at))
 			return -ENOMEM;
-		in = weigh_in(tree, in, frame);
+		in = weigh_in(in, hash);
 	}
 	tree->nodes[at].period += count->period;
 	tree->nodes[at].nr += count->nr;

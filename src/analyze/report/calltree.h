@@ -52,6 +52,8 @@ struct calltree {
 	uint32_t nr_ends;
 	uint32_t *path; /* of the chain that is added */
 	unsigned path_room;
+	uint32_t *hashes; /* of frames, by their numbers; 0: not known yet. As many as there were when it was cleared */
+	uint32_t nr_hashes;
 	uint64_t *weights; /* see calltree_weigh() */
 	uint16_t *weighed; /* the first of them that were added to */
 	uint32_t nr_weighed;
