@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -106,9 +107,7 @@ static void test_lines_are_asked_once(void **state)
 	uint32_t chain = intern(stacks, ips, nr);
 
 	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_SRCLINE, &(struct calltree_lines){line_of, &lines}), 0);
-	calltree_clear(&tree, 1);
-	for (unsigned i = 0; i < NR_CHAINS; i++)
-		calltree_weigh(&tree, (struct calltree_chain){.chain = chain}, CALLTREE_CALLER, 1);
+	calltree_clear(&tree, 0);
 	for (unsigned i = 0; i < NR_CHAINS; i++)
 		add(&tree, chain);
 	assert_int_equal(nr_branches(&tree), 1);
@@ -118,11 +117,154 @@ static void test_lines_are_asked_once(void **state)
 	stacks_free(stacks);
 }
 
+enum { NR_FUNCTIONS = 5, NR_RANDOM = 600, MOST_FRAMES = 9 };
+
+static struct symbol functions[NR_FUNCTIONS] = {
+	{.start = 0x10, .end = 0x20, .name = "a"}, {.start = 0x20, .end = 0x30, .name = "b"},
+	{.start = 0x30, .end = 0x40, .name = "c"}, {.start = 0x40, .end = 0x50, .name = "d"},
+	{.start = 0x50, .end = 0x60, .name = "e"},
+};
+
+/* Functions by number, the innermost first. */
+struct random_chain {
+	unsigned of[MOST_FRAMES], nr, skip;
+	uint32_t chain;
+	struct calltree_count count;
+};
+
+static uint32_t next_random(uint32_t *state)
+{
+	*state = *state * 1664525 + 1013904223;
+	return *state >> 16;
+}
+
+static void make_random_chains(struct stacks *stacks, struct random_chain ret[NR_RANDOM])
+{
+	uint32_t state = 7;
+
+	for (unsigned i = 0; i < NR_RANDOM; i++) {
+		struct random_chain *its = &ret[i];
+		struct location frames[MOST_FRAMES];
+		its->nr = 1 + next_random(&state) % MOST_FRAMES;
+		its->skip = next_random(&state) % 3; /* perhaps all of them */
+		its->count = (struct calltree_count){1 + next_random(&state) % 100, 1 + next_random(&state) % 3};
+		for (unsigned k = 0; k < its->nr; k++) {
+			its->of[k] = next_random(&state) % NR_FUNCTIONS;
+			frames[k] = (struct location){.symbol = &functions[its->of[k]], .level = '.'};
+		}
+		assert_int_equal(stacks_intern(stacks, frames, its->nr, &its->chain), 0);
+	}
+}
+
+/* The functions from the root to a node. Returns how many. */
+static unsigned path_of(const struct calltree *tree, uint32_t node, const struct symbol *ret[MOST_FRAMES])
+{
+	unsigned nr = 0;
+
+	for (uint32_t at = node; at; at = tree->nodes[at].parent)
+		nr++;
+	for (unsigned i = nr; node; node = tree->nodes[node].parent)
+		ret[--i] = stacks_location(tree->stacks, tree->nodes[node].frame)->symbol;
+	return nr;
+}
+
+static bool begins_with(const struct random_chain *chain, enum calltree_direction direction,
+			const struct symbol *const path[], unsigned nr)
+{
+	if (chain->nr < chain->skip + nr)
+		return false;
+	for (unsigned i = 0; i < nr; i++) {
+		unsigned at = chain->skip + i;
+		if (&functions[chain->of[direction == CALLTREE_CALLEE ? at : chain->nr - 1 - at]] != path[i])
+			return false;
+	}
+	return true;
+}
+
+static void check_node(const struct calltree *tree, uint32_t node, enum calltree_direction direction,
+		       const struct random_chain chains[NR_RANDOM])
+{
+	const struct symbol *path[MOST_FRAMES];
+	const unsigned nr = path_of(tree, node, path);
+	struct calltree_count ends = {0}, below = {0};
+
+	for (unsigned i = 0; i < NR_RANDOM; i++) {
+		if (chains[i].nr <= chains[i].skip || !begins_with(&chains[i], direction, path, nr))
+			continue;
+		struct calltree_count *into = chains[i].nr == chains[i].skip + nr ? &ends : &below;
+		into->period += chains[i].count.period;
+		into->nr += chains[i].count.nr;
+	}
+	assert_int_equal(tree->nodes[node].period, ends.period);
+	assert_int_equal(tree->nodes[node].nr, ends.nr);
+	assert_int_equal(tree->nodes[node].children_period, below.period);
+	assert_int_equal(tree->nodes[node].children_nr, below.nr);
+}
+
+static void test_counts_of_chains(void **state)
+{
+	(void)state;
+	static struct random_chain chains[NR_RANDOM];
+	struct stacks *stacks = stacks_new();
+	struct calltree tree;
+
+	assert_non_null(stacks);
+	make_random_chains(stacks, chains);
+	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_FUNCTION, NULL), 0);
+	for (unsigned round = 0; round < 4; round++) { /* also after others */
+		enum calltree_direction direction = round % 2 ? CALLTREE_CALLEE : CALLTREE_CALLER;
+		calltree_clear(&tree, 0);
+		for (unsigned i = 0; i < NR_RANDOM; i++) {
+			const struct calltree_chain chain = {chains[i].chain, chains[i].skip};
+			assert_int_equal(calltree_add(&tree, chain, direction, &chains[i].count), 0);
+		}
+		calltree_sum_up(&tree);
+		assert_true(tree.nr > NR_FUNCTIONS * NR_FUNCTIONS);
+		for (uint32_t node = 0; node < tree.nr; node++)
+			check_node(&tree, node, direction, chains);
+	}
+	calltree_fini(&tree);
+	stacks_free(stacks);
+}
+
+/* Of very many chains: a small branch gets no nodes, and a large one has all that was counted. */
+static void test_small_branches_of_many_chains(void **state)
+{
+	(void)state;
+	enum { NR_MANY = 40000, SMALL = 100, LEAST = 2000 };
+	struct stacks *stacks = stacks_by_address();
+	uint32_t *chains = calloc(NR_MANY, sizeof(*chains));
+	struct calltree tree;
+	uint32_t nr = 0;
+
+	assert_non_null(chains);
+	for (uint64_t i = 0; i < NR_MANY; i++) /* of one caller in 400 each, and those in one */
+		chains[i] = intern(stacks, (const uint64_t[]){NR_MANY + i, i % (NR_MANY / SMALL), NR_MANY * 3}, 3);
+	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_ADDRESS, NULL), 0);
+	calltree_clear(&tree, LEAST);
+	assert_int_equal(tree.least, LEAST);
+	for (unsigned i = 0; i < NR_MANY; i++)
+		calltree_weigh(&tree, (struct calltree_chain){.chain = chains[i]}, CALLTREE_CALLER, 1);
+	for (unsigned i = 0; i < NR_MANY; i++)
+		add(&tree, chains[i]);
+	calltree_sum_up(&tree);
+	assert_int_equal(calltree_period(&tree.nodes[0]), NR_MANY);
+	for (uint32_t child = tree.nodes[tree.nodes[0].child].child; child; child = tree.nodes[child].next, nr++)
+		assert_int_equal(calltree_period(&tree.nodes[child]), SMALL);
+	assert_int_equal(nr, NR_MANY / SMALL);
+	assert_true(tree.nr < NR_MANY / 2); /* few of the callers have nodes, by chance */
+	calltree_fini(&tree);
+	free(chains);
+	stacks_free(stacks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_frames_of_a_line_are_one_node),
 		cmocka_unit_test(test_lines_are_asked_once),
+		cmocka_unit_test(test_counts_of_chains),
+		cmocka_unit_test(test_small_branches_of_many_chains),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

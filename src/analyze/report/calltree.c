@@ -10,7 +10,19 @@
 #include "base/buf.h"
 #include "base/rbtree.h"
 
-enum { FIRST_NODES = 64, NR_WEIGHTS = 1 << 15, MOST_WEIGHED = 1 << 12 };
+enum {
+	FIRST_NODES = 64,
+	NR_WEIGHTS = 1 << 15,
+	MOST_WEIGHED = 1 << 12,
+	KNOWN_BITS = 12,
+	FEW_CHAINS = 1 << 15 /* nodes for all of them take 1.5 MiB */
+};
+
+/* The node of the innermost frame of a chain, without its first `skip` frames; 0: no frame is left. */
+struct calltree_known {
+	uint32_t chain, skip, age, node; /* age: of the tree; 0: nothing */
+	uint64_t in;                     /* see weigh_in() */
+};
 
 int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key,
 		  const struct calltree_lines *lines)
@@ -21,9 +33,10 @@ int calltree_init(struct calltree *tree, const struct stacks *stacks, enum callt
 	tree->path_room = stacks_depth(stacks);
 	tree->path = calloc(tree->path_room + 1, sizeof(*tree->path));
 	tree->nodes = calloc(FIRST_NODES, sizeof(*tree->nodes));
+	tree->known = calloc(1 << KNOWN_BITS, sizeof(*tree->known));
 	tree->weights = calloc(NR_WEIGHTS, sizeof(*tree->weights));
 	tree->weighed = calloc(MOST_WEIGHED, sizeof(*tree->weighed));
-	if (!tree->path || !tree->nodes || !tree->weights || !tree->weighed) {
+	if (!tree->path || !tree->nodes || !tree->known || !tree->weights || !tree->weighed) {
 		calltree_fini(tree);
 		return -ENOMEM;
 	}
@@ -42,6 +55,7 @@ void calltree_fini(struct calltree *tree)
 	free(tree->ends);
 	free(tree->path);
 	free(tree->hashes);
+	free(tree->known);
 	free(tree->weights);
 	free(tree->weighed);
 	*tree = (struct calltree){0};
@@ -72,7 +86,8 @@ void calltree_clear(struct calltree *tree, uint64_t least)
 		for (uint32_t i = 0; i < tree->nr_weighed; i++)
 			tree->weights[tree->weighed[i]] = 0;
 	tree->nr_weighed = 0;
-	tree->least = least;
+	tree->least = stacks_end_chain(tree->stacks) > FEW_CHAINS ? least : 0;
+	tree->age++;
 	hash_table_clear(&tree->children);
 	tree->nodes[0] = (struct calltree_node){0};
 	tree->nr = 1;
@@ -183,8 +198,61 @@ void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum cal
 	}
 }
 
-int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
-		 const struct calltree_count *count)
+static struct calltree_known *known_slot(const struct calltree *tree, struct calltree_chain chain)
+{
+	return &tree->known[(chain.chain + chain.skip) * 0x9e3779b9u >> (32 - KNOWN_BITS)];
+}
+
+/* NULL: the chain was not added to this tree, or others were since. */
+static const struct calltree_known *find_known(const struct calltree *tree, struct calltree_chain chain)
+{
+	const struct calltree_known *known = known_slot(tree, chain);
+
+	return known->age == tree->age && known->chain == chain.chain && known->skip == chain.skip ? known : NULL;
+}
+
+/* Counts are those of the chains that end at a node, or below it in nodes that are not made. */
+static int add_caller(struct calltree *tree, struct calltree_chain chain, const struct calltree_count *count)
+{
+	const struct calltree_known *known = NULL;
+	struct calltree_chain at = chain;
+	struct calltree_known here = {.skip = chain.skip, .age = tree->age};
+	uint32_t nr = 0;
+
+	for (; at.chain && nr < tree->path_room && !(known = find_known(tree, at));
+	     at.chain = stacks_outer(tree->stacks, at.chain))
+		tree->path[nr++] = at.chain;
+	if (known) {
+		here = *known;
+	} else if (nr <= chain.skip) {
+		return 0;
+	} else if (chain.skip) {
+		nr -= chain.skip;
+		here.chain = tree->path[nr];
+		*known_slot(tree, (struct calltree_chain){here.chain, chain.skip}) = here;
+	}
+	if (!here.node && !nr)
+		return 0;
+	while (nr) {
+		if (here.node && tree->least && tree->weights[here.in % NR_WEIGHTS] < tree->least) {
+			tree->nodes[here.node].children_period += count->period;
+			tree->nodes[here.node].children_nr += count->nr;
+			return 0;
+		}
+		here.chain = tree->path[--nr];
+		uint32_t frame = stacks_frame(tree->stacks, here.chain), hash = frame_hash(tree, frame);
+		if (find_child(tree, here.node, frame, hash, &here.node))
+			return -ENOMEM;
+		here.in = weigh_in(here.in, hash);
+		*known_slot(tree, (struct calltree_chain){here.chain, chain.skip}) = here;
+	}
+	tree->nodes[here.node].period += count->period;
+	tree->nodes[here.node].nr += count->nr;
+	return 0;
+}
+
+/* Likewise. Chains share their outer frames, so that there is little to know. */
+static int add_callee(struct calltree *tree, struct calltree_chain chain, const struct calltree_count *count)
 {
 	uint32_t at = 0, nr = take_path(tree, chain.chain);
 	uint64_t in = 0;
@@ -192,19 +260,36 @@ int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltr
 	if (nr <= chain.skip)
 		return 0;
 	for (uint32_t i = chain.skip; i < nr; i++) {
-		uint32_t frame = tree->path[direction == CALLTREE_CALLEE ? i : nr - 1 - i];
-		tree->nodes[at].children_period += count->period;
-		tree->nodes[at].children_nr += count->nr;
-		if (at && tree->least && tree->weights[in % NR_WEIGHTS] < tree->least)
+		if (at && tree->least && tree->weights[in % NR_WEIGHTS] < tree->least) {
+			tree->nodes[at].children_period += count->period;
+			tree->nodes[at].children_nr += count->nr;
 			return 0;
-		uint32_t hash = frame_hash(tree, frame);
-		if (find_child(tree, at, frame, hash, &at))
+		}
+		uint32_t hash = frame_hash(tree, tree->path[i]);
+		if (find_child(tree, at, tree->path[i], hash, &at))
 			return -ENOMEM;
 		in = weigh_in(in, hash);
 	}
 	tree->nodes[at].period += count->period;
 	tree->nodes[at].nr += count->nr;
 	return 0;
+}
+
+int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
+		 const struct calltree_count *count)
+{
+	return direction == CALLTREE_CALLER ? add_caller(tree, chain, count) : add_callee(tree, chain, count);
+}
+
+void calltree_sum_up(struct calltree *tree)
+{
+	/* Children come behind their parents. */
+	for (uint32_t i = tree->nr; i-- > 1;) {
+		const struct calltree_node *node = &tree->nodes[i];
+		struct calltree_node *parent = &tree->nodes[node->parent];
+		parent->children_period += calltree_period(node);
+		parent->children_nr += node->nr + node->children_nr;
+	}
 }
 
 /* perf's first tree of siblings: backwards. */

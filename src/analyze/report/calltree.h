@@ -50,12 +50,14 @@ struct calltree {
 	void **order;               /* for sorting siblings */
 	void **ends;                /* after CALLTREE_ENDS: the nodes where chains end */
 	uint32_t nr_ends;
-	uint32_t *path; /* of the chain that is added */
+	uint32_t *path; /* frames or links of the chain that is added */
 	unsigned path_room;
 	uint32_t *hashes; /* of frames, by their numbers; 0: not known yet. As many as there were when it was cleared */
 	uint32_t nr_hashes;
-	uint64_t *weights; /* see calltree_weigh() */
-	uint16_t *weighed; /* the first of them that were added to */
+	struct calltree_known *known; /* where chains led */
+	uint32_t age;                 /* how often it was cleared */
+	uint64_t *weights;            /* see calltree_weigh() */
+	uint16_t *weighed;            /* the first of them that were added to */
 	uint32_t nr_weighed;
 	uint64_t least;
 };
@@ -66,8 +68,8 @@ int calltree_init(struct calltree *tree, const struct stacks *stacks, enum callt
 void calltree_fini(struct calltree *tree); /* NULL is fine, and a tree for which calltree_init() failed */
 
 /*
- * Empties the tree for the next entry. least: branches with a smaller period may be left out, see calltree_weigh(); 0:
- * none.
+ * Empties the tree for the next entry. least: branches with a smaller period may be left out; 0: none. Then tree->least
+ * is the same, if there are so many chains that this is worth a calltree_weigh(), or else 0.
  */
 void calltree_clear(struct calltree *tree, uint64_t least);
 
@@ -87,7 +89,7 @@ struct calltree_chain {
 };
 
 /*
- * Only if `least` is not 0: to be called for each chain that will be added, before the first calltree_add(). Then
+ * Only if tree->least is not 0: to be called for each chain that will be added, before the first calltree_add(). Then
  * calltree_add() makes no nodes below a branch whose period is less than `least`. The periods are summed in a table of
  * fixed size, where several branches may share a sum: so some small branches get nodes, but no branch with the least
  * period or more lacks them.
@@ -95,9 +97,12 @@ struct calltree_chain {
 void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
 		    uint64_t period);
 
-/* 0 or -ENOMEM */
+/* The counts are in the tree after calltree_sum_up(). 0 or -ENOMEM */
 int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
 		 const struct calltree_count *count);
+
+/* Once, behind the last calltree_add(). */
+void calltree_sum_up(struct calltree *tree);
 
 /*
  * limit: for ABSOLUTE and ENDS a period, not less than `least`; for RELATIVE a share, from 0 to 1. Afterwards no chain

@@ -177,9 +177,10 @@ int count_tree(const struct count_part parts[], unsigned nr, enum calltree_direc
 	int err = 0;
 
 	calltree_clear(tree, least);
-	for (unsigned i = 0; least && i < nr; i++)
+	for (unsigned i = 0; tree->least && i < nr; i++)
 		weigh_part(&parts[i], direction, tree);
 	for (unsigned i = 0; i < nr && !err; i++)
 		err = add_part(&parts[i], direction, tree);
+	calltree_sum_up(tree);
 	return err;
 }
