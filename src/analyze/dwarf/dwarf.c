@@ -179,6 +179,18 @@ void dwarf_read_all(struct dwarf *dwarf)
 	dwarf->fd = -1;
 }
 
+bool dwarf_unpack_ahead(struct dwarf *dwarf, bool lines, uint64_t most)
+{
+	/* As they are needed. */
+	static const uint8_t order[] = {ARANGES, INFO, ABBREV, RANGES, TEXTS, LINE, LINE_TEXTS};
+	enum { NR_LINES = 2 /* the last ones */ };
+
+	for (size_t i = 0; i < sizeof(order) - (lines ? 0 : NR_LINES); i++)
+		if (elf_section_unpack_ahead(section_of(dwarf, order[i]), most))
+			return true;
+	return false;
+}
+
 bool dwarf_alternate_name(struct dwarf *dwarf, const char **ret_name, struct elf_id *ret)
 {
 	struct span link = elf_section_whole(section_of(dwarf, ALTERNATE));

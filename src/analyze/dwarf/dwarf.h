@@ -59,6 +59,12 @@ void dwarf_free(struct dwarf *dwarf);     /* NULL is fine */
 void dwarf_read_all(struct dwarf *dwarf); /* reads all sections, and closes the file, to save fds */
 
 /*
+ * Unpacks the next part of the sections that functions are looked up in; with `lines` of those with the lines of the
+ * source, too: in each up to `most` bytes. Results stay the same. false: nothing was left to do.
+ */
+bool dwarf_unpack_ahead(struct dwarf *dwarf, bool lines, uint64_t most);
+
+/*
  * The supplementary file of dwz, with the entries that several objects have in common: its path, which may be relative,
  * and its build-id. false: the object has none.
  */

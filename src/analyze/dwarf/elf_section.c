@@ -28,9 +28,9 @@ static bool is_named(const char *its, const char *name)
 enum { COMPRESSED_BY_ZLIB = 1, COMPRESSED_BY_ZSTD = 2 };
 
 enum {
-	MAX_COMPRESSION = 1032,      /* of zlib's format; no debug information is so much smaller */
-	COUNTED_COMPRESSION = 32,    /* debug information of compilers is mostly 2 to 6 times smaller */
-	UNPACK_AT_LEAST = 256 * 1024 /* bytes, of the result */
+	MAX_COMPRESSION = 1032,   /* of zlib's format; no debug information is so much smaller */
+	COUNTED_COMPRESSION = 32, /* debug information of compilers is mostly 2 to 6 times smaller */
+	UNPACK_STEP = 256 * 1024  /* bytes, of the result */
 };
 
 /* Containers may have any files. .debug_info of chromium, the longest known, has 3 GB. */
@@ -45,7 +45,8 @@ struct elf_packed {
 	struct span bytes; /* libelf's */
 	unsigned type;
 	struct zlib_unpacker *zlib; /* of COMPRESSED_BY_ZLIB; NULL: not yet */
-	uint64_t done;              /* bytes of the result */
+	uint64_t done;              /* bytes of the result; of zlib always whole steps, or all, so that it is */
+	bool failed;                /* not to be seen who asked for which part; no more can be unpacked */
 };
 
 static bool read_packed_header(Elf *elf, Elf_Scn *scn, bool is_gnu, struct elf_packed *packed, uint64_t *ret_len)
@@ -108,17 +109,21 @@ static void unpack_zstd(struct elf_section *section)
 	packed->done = len > 0 && (uint64_t)len == section->len ? section->len : 0;
 }
 
-static void unpack_zlib(struct elf_section *section, uint64_t end)
+/* The next step of a section that is compressed by zlib. */
+static void unpack_step(struct elf_section *section)
 {
 	struct elf_packed *packed = section->packed;
+	const uint64_t left = section->len - packed->done, step = left < UNPACK_STEP ? left : UNPACK_STEP;
 
 	if (!packed->zlib)
 		packed->zlib = zlib_unpacker_new(packed->bytes, ZLIB_UNPACK_BEST);
-	if (!packed->zlib)
-		return;
-	packed->done += zlib_unpack(packed->zlib, (uint8_t *)section->bytes + packed->done, end - packed->done);
-	if (packed->done == section->len && !zlib_unpack_is_complete(packed->zlib))
+	uint64_t got = packed->zlib ? zlib_unpack(packed->zlib, (uint8_t *)section->bytes + packed->done, step) : 0;
+	packed->done += got;
+	packed->failed = got < step;
+	if (packed->done == section->len && !zlib_unpack_is_complete(packed->zlib)) {
+		packed->failed = true;
 		packed->done = 0;
+	}
 }
 
 /* false: it is not all there. */
@@ -128,16 +133,32 @@ static bool unpack_until(struct elf_section *section, uint64_t end)
 
 	if (end <= packed->done)
 		return true;
-	if (packed->type == COMPRESSED_BY_ZSTD) {
+	if (packed->type == COMPRESSED_BY_ZSTD)
 		unpack_zstd(section);
-	} else {
-		uint64_t more = packed->done + UNPACK_AT_LEAST;
-		unpack_zlib(section, end > more ? end : more < section->len ? more : section->len);
-	}
+	else
+		while (packed->done < end && !packed->failed)
+			unpack_step(section);
 	if (end <= packed->done)
 		return true;
 	section->len = packed->done; /* it is damaged */
 	return false;
+}
+
+/*
+ * Not the last of several steps: only that shows whether the checksum is right, and without one that is wrong the parts
+ * before it count.
+ */
+bool elf_section_unpack_ahead(struct elf_section *section, uint64_t most)
+{
+	const struct elf_packed *packed = section->packed;
+
+	if (!packed || packed->type != COMPRESSED_BY_ZLIB || packed->failed || packed->done == section->len)
+		return false;
+	const uint64_t next = packed->done + UNPACK_STEP;
+	if (next > most || (next >= section->len && packed->done))
+		return false;
+	unpack_step(section);
+	return true;
 }
 
 struct elf_section elf_section_find(Elf *elf, int fd, const char *name)

@@ -53,6 +53,12 @@ uint64_t elf_section_peek(struct elf_section *section, uint64_t offset, void *re
 
 struct span elf_section_whole(struct elf_section *section); /* len 0: as above */
 
+/*
+ * Unpacks the next part, up to `most` bytes from the begin of the section, before it is needed. What can be read, and
+ * what cannot, stays as it is. false: nothing was done: it is not compressed, or so much is there.
+ */
+bool elf_section_unpack_ahead(struct elf_section *section, uint64_t most);
+
 /* A PLT section (.plt, .plt.got, .plt.sec): code of the linker, for calls of functions in other objects. */
 struct elf_linkage {
 	uint64_t low, high; /* addresses; high exclusive */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/dwarf/debug_ahead.h"
 #include "analyze/dwarf/debug_functions.h"
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/dwarf/elf_section.h"
@@ -26,10 +28,15 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
+#include "base/span.h"
+#include "perfdata/feature.h"
+#include "perfdata/object_id.h"
+#include "read/session.h"
 #include "sysinfo/elf_file.h"
 
 enum {
-	MAX_OPEN = 32, /* objects */
+	MAX_OPEN = 32,   /* objects */
+	MOST_AHEAD = 64, /* files that debug information is looked for in, before it is needed */
 	/* The kernel runs no program with more, and each address is looked for in them. Source: load_elf_phdrs() */
 	MAX_SEGMENTS = (1 << 16) / sizeof(Elf64_Phdr),
 	/* Debug information may be hostile: names and paths may overlap in it, and are copied. */
@@ -83,7 +90,9 @@ struct line_answer {
 struct debug_info {
 	pthread_mutex_t lock; /* of all below */
 	const char *symfs;
+	int inlines; /* as in symbol_options */
 	bool no_demangle;
+	struct debug_ahead *ahead; /* NULL: nothing is unpacked ahead */
 	struct object objects[MAX_OPEN];
 	uint64_t clock;
 	uint64_t long_name_bytes; /* that there may still be */
@@ -99,6 +108,7 @@ struct debug_info *debug_info_new(const struct symbol_options *options)
 		return NULL;
 	pthread_mutex_init(&info->lock, NULL);
 	info->symfs = options->symfs ? options->symfs : "";
+	info->inlines = options->inlined;
 	info->no_demangle = options->no_demangle;
 	info->long_name_bytes = MAX_LONG_NAMES_BYTES;
 	return info;
@@ -131,6 +141,7 @@ void debug_info_free(struct debug_info *info)
 {
 	if (!info)
 		return;
+	debug_ahead_free(info->ahead);
 	for (size_t i = 0; i < MAX_OPEN; i++)
 		object_close(&info->objects[i]);
 	hash_table_fini(&info->lines);
@@ -138,6 +149,73 @@ void debug_info_free(struct debug_info *info)
 	pool_fini(&info->pool);
 	pthread_mutex_destroy(&info->lock);
 	free(info);
+}
+
+/* Where distributions put the debug information of that build-id, on the heap. NULL: out of memory. */
+static char *build_id_path(const char *symfs, const struct elf_id *id)
+{
+	char text[2 * ELF_ID_MAX_BYTES + 1] = "", *path;
+
+	for (unsigned i = 0; i < id->len; i++)
+		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
+	return asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", symfs, text, text + 2) < 0 ? NULL : path;
+}
+
+static bool has_stacks(const struct session *session)
+{
+	size_t nr;
+	const struct event_desc *events = session_events(session, &nr);
+
+	for (size_t i = 0; i < nr; i++)
+		if (events[i].attr.sample_type & PERF_SAMPLE_STACK_USER)
+			return true;
+	return false;
+}
+
+static bool inlines_in_chains(const struct debug_info *info, const struct session *session)
+{
+	switch (info->inlines) {
+	case INLINE_UNWOUND: return has_stacks(session);
+	case INLINE_ALL: return true;
+	default: return false;
+	}
+}
+
+/* Of the programs and libraries that were sampled; the caller frees each. Returns how many. */
+static unsigned list_sampled_files(const struct debug_info *info, struct span build_ids, char *ret[MOST_AHEAD])
+{
+	struct cursor at = cursor_over(build_ids);
+	struct build_id listed;
+	unsigned nr = 0;
+
+	while (nr + 2 <= MOST_AHEAD && build_id_decode(&at, &listed) == 1) {
+		struct elf_id id = {.len = listed.id_bytes};
+		if ((listed.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER || listed.path[0] != '/')
+			continue;
+		memcpy(id.bytes, listed.id, listed.id_bytes);
+		ret[nr++] = build_id_path(info->symfs, &id);
+		if (asprintf(&ret[nr], "%s%s", info->symfs, listed.path) >= 0)
+			nr++;
+	}
+	return nr;
+}
+
+void debug_info_unpack_ahead(struct debug_info *info, const struct session *session, unsigned needs)
+{
+	const bool lines = needs & DEBUG_LINES;
+	char *paths[MOST_AHEAD];
+	struct span build_ids;
+
+	if (!session || !(lines || (needs & DEBUG_CHAINS && inlines_in_chains(info, session))) ||
+	    !session_feature(session, FEATURE_BUILD_ID, &build_ids))
+		return;
+	const unsigned nr = list_sampled_files(info, build_ids, paths);
+	pthread_mutex_lock(&info->lock);
+	if (!info->ahead)
+		info->ahead = debug_ahead_start(paths, nr, lines);
+	pthread_mutex_unlock(&info->lock);
+	for (unsigned i = 0; i < nr; i++)
+		free(paths[i]);
 }
 
 /* Of an open file. NULL: not known. */
@@ -231,19 +309,14 @@ static bool has_units(Elf *elf)
 /* Of .gnu_debugaltlink: a path, perhaps from the directory of the file that names it, and a build-id. -1: not there. */
 static int open_alternate(const char *of, const char *name, const struct elf_id *id)
 {
-	char text[2 * ELF_ID_MAX_BYTES + 1] = "";
 	AUTO_FREE char *path = NULL;
-	AUTO_FREE char *by_id = NULL;
+	AUTO_FREE char *by_id = build_id_path("", id);
 	struct elf_source source;
 
-	for (unsigned i = 0; i < id->len; i++)
-		snprintf(text + 2 * i, 3, "%02x", id->bytes[i]);
 	const char *slash = of ? strrchr(of, '/') : NULL;
 	int len = name[0] == '/' || !slash ? 0 : (int)(slash - of);
 	if (asprintf(&path, "%.*s%s%s", len, len ? of : "", name[0] == '/' ? "" : "/", name) < 0)
 		path = NULL;
-	if (asprintf(&by_id, "/usr/lib/debug/.build-id/%.2s/%s.debug", text, text + 2) < 0)
-		by_id = NULL;
 	const char *const paths[] = {path, by_id};
 	for (size_t i = 0; i < 2; i++) {
 		if (!id->len || !paths[i] || elf_source_open(paths[i], id, &source))
@@ -300,7 +373,11 @@ static void object_open_files(struct debug_info *info, struct object *object)
 	if (fd < 0)
 		return;
 	object->paths[1] = is_here ? NULL : path_of(&info->pool, fd);
-	object->dwarf = dwarf_open(fd, false);
+	object->dwarf = debug_ahead_take(info->ahead, fd);
+	if (object->dwarf)
+		close(fd);
+	else
+		object->dwarf = dwarf_open(fd, false);
 	set_alternate(object, object->paths[!is_here]);
 }
 

@@ -11,12 +11,21 @@
 
 struct debug_info;
 struct dso;
+struct session;
 struct symbol;
 struct symbol_options;
 
 /* The texts of the options are borrowed. NULL: out of memory. */
 struct debug_info *debug_info_new(const struct symbol_options *options);
 void debug_info_free(struct debug_info *info); /* NULL is fine */
+
+/*
+ * To be called before the first sample where debug information will be needed: for functions that were inlined into
+ * those of call chains, and for lines of the source. If so, another thread begins to unpack that of the objects which
+ * the recording names. Results stay the same.
+ */
+enum debug_needs { DEBUG_CHAINS = 1, DEBUG_LINES = 2 };
+void debug_info_unpack_ahead(struct debug_info *info, const struct session *session, unsigned needs);
 
 struct source_line {
 	const char *path; /* with the compilation directory, if that is known; valid until debug_info_free() */

@@ -13,6 +13,7 @@
 #include "analyze/report/hist.h"
 #include "analyze/report/shrink.h"
 #include "analyze/report/time_bins.h"
+#include "analyze/symbols/debug_info.h"
 #include "base/cleanup.h"
 #include "base/cpuset.h"
 #include "base/diag.h"
@@ -521,6 +522,10 @@ static void start(struct samples *samples)
 	any = any && samples->options.mode != SAMPLES_BRANCHES;
 	samples->children = samples->options.hist.children && any && samples->options.mode == SAMPLES_PLAIN;
 	samples->chains = any && (samples->options.chains || samples->children || samples->callers.has_parent);
+	const bool lines = has_key(samples, HIST_SRCLINE) || has_key(samples, HIST_SRCFILE) ||
+			   (samples->chains && samples->options.by_address);
+	debug_info_unpack_ahead(machine_debug_info(samples->machine), samples->session,
+				(samples->chains ? DEBUG_CHAINS : 0) | (lines ? DEBUG_LINES : 0));
 }
 
 /* Of a sample that was counted without an error. Returns that. */
