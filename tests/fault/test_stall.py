@@ -2,6 +2,7 @@
 """An output that takes nothing for a while: memory before the writer bridges it; without, every loss is counted."""
 import os
 import pathlib
+import re
 import sys
 import time
 
@@ -86,3 +87,39 @@ def test_every_writer(millrace, programs, need_tracefs, tmp_path):
         done = millrace('record', '--buffer-memory=4M', *options, '-o', file, '-e', 'dummy,syscalls:sys_enter_getppid',
                         '--', programs / 'syscalls', '-t', '2', '-n', '20000')
         assert 'captured 40000 samples' in done.err or 'lost 0' not in done.err, done
+
+
+@pytest.fixture(name='memory_group')
+def fixture_memory_group(need_root):
+    """A control group whose processes may use 64 MB."""
+    for mount in map(pathlib.Path, ('/sys/fs/cgroup/memory', '/sys/fs/cgroup')):
+        group = mount / f'millrace-test-{os.getpid()}'
+        limit = group / ('memory.limit_in_bytes' if mount.name == 'memory' else 'memory.max')
+        try:
+            group.mkdir()
+            if limit.exists():
+                limit.write_text(str(64 << 20))
+                yield group
+                group.rmdir()
+                return
+            group.rmdir()
+        except OSError:
+            pass
+    pytest.skip('needs a control group that limits memory')
+
+
+@pytest.mark.parametrize('options', [[], ['--on-pressure=freeze']], ids=' '.join)
+def test_memory_of_a_container(run, program, memory_group, tmp_path, options):
+    """A recorder that took more than its container has would be killed as soon as storage stalls."""
+    done = run(['sh', '-c', 'echo $$ >"$0/cgroup.procs"; exec "$@"', memory_group, program, 'record', '-v', *options,
+                '-e', 'cpu-clock', '-o', tmp_path / 'p', '--', 'true'])
+    assert int(re.search(r'used at most, of (\d+) MiB', done.err)[1]) < 16, done.err
+
+
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads']], ids=' '.join)
+def test_memory_of_a_small_address_space(run, program, tmp_path, options):
+    if sanitized():
+        pytest.skip('a sanitizer needs a large address space')
+    done = run(['prlimit', '--as=600000000', program, 'record', '-v', *options, '-e', 'cpu-clock', '-o', tmp_path / 'p',
+                '--', 'true'])
+    assert int(re.search(r'used at most, of (\d+) MiB', done.err)[1]) < 100, done.err

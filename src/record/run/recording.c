@@ -57,6 +57,7 @@
 #include "record/unwind/unwinding.h"
 #include "stream/batch_pool.h"
 #include "stream/stage.h"
+#include "sysinfo/memory.h"
 #include "sysinfo/privileges.h"
 #include "sysinfo/thread.h"
 #include "sysinfo/topology.h"
@@ -250,30 +251,20 @@ static bool has_default_pool(const struct recording_options *options)
 	return !options->buffer_bytes && !options->rotation.history_ns;
 }
 
-/* Memory that can be had without swapping; 0: not known. */
-static uint64_t available_bytes(void)
-{
-	FILE *meminfo = fopen("/proc/meminfo", "re");
-	unsigned long long kib = 0;
-	char line[128];
-
-	while (meminfo && fgets(line, sizeof(line), meminfo) && sscanf(line, "MemAvailable: %llu kB", &kib) != 1)
-		;
-	if (meminfo)
-		fclose(meminfo);
-	return (uint64_t)kib * 1024;
-}
-
 /* Storage may stall for seconds: what comes then waits here. Memory is touched when it is needed, not before. */
 static size_t default_pool_bytes(const struct recording_options *options)
 {
-	enum { MOST = 1 << 30, WHEN_FROZEN = 64 << 20, PART_OF_AVAILABLE = 8 };
-	uint64_t bytes = available_bytes() / PART_OF_AVAILABLE;
+	enum { LEAST = 1 << 20, MOST = 1 << 30, WHEN_FROZEN = 64 << 20, PART_OF_AVAILABLE = 8 };
+	/* All of the latter is touched at the start, and tasks are stopped before it is full. */
+	size_t most = options->on_pressure == ON_PRESSURE_FREEZE ? WHEN_FROZEN : MOST;
+	uint64_t available = memory_available("");
+	uint64_t bytes = available / PART_OF_AVAILABLE;
 
-	if (options->on_pressure ==
-	    ON_PRESSURE_FREEZE) /* all of it is touched at the start, and tasks are stopped before it is full */
-		return WHEN_FROZEN;
-	return bytes < MOST ? (size_t)bytes : MOST;
+	if (!available)
+		return options->on_pressure == ON_PRESSURE_FREEZE ? WHEN_FROZEN : 0; /* the pool's own */
+	if (bytes > most)
+		return most;
+	return bytes > LEAST ? (size_t)bytes : LEAST;
 }
 
 /* Of what the user named, or of what is sane here: rings get what the memory before the writer leaves. */

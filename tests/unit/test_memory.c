@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "sysinfo/memory.h"
+#include "tests/fake/fake_sysfs.h"
+
+#define V2 "26 20 0:22 / /v2 rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define OTHER "24 20 0:20 / /v1 rw - cgroup cgroup rw,cpu\n"
+
+struct file {
+	const char *path, *text;
+};
+
+static uint64_t available(const struct file *files)
+{
+	static const struct fake_shape shape = {.nr_cpus = 1, .nr_packages = 1, .nr_nodes = 1};
+	struct fake_sysfs fake;
+
+	fake_sysfs_init(&fake, &shape);
+	for (; files->path; files++)
+		fake_sysfs_put(&fake, files->path, files->text);
+	uint64_t ret = memory_available(fake.root);
+	fake_sysfs_fini(&fake);
+	return ret;
+}
+
+#define AVAILABLE(...) available((const struct file[]){__VA_ARGS__, {0}})
+#define MEMINFO                                                                                                        \
+	{                                                                                                              \
+		"proc/meminfo", "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable:   800 kB\n"                            \
+	}
+
+static void of_the_machine(void **state)
+{
+	(void)state;
+	assert_int_equal(AVAILABLE(MEMINFO), 800 * 1024);
+	assert_int_equal(AVAILABLE({"proc/meminfo", "MemTotal: 900 kB\n"}), 0);
+	assert_int_equal(AVAILABLE({"other", ""}), 0);
+	assert_int_equal(AVAILABLE(MEMINFO, {"proc/self/cgroup", ""}, {"proc/self/mountinfo", ""}), 800 * 1024);
+	assert_int_equal(AVAILABLE(MEMINFO, {"proc/self/cgroup", "x\n1:\n:::\n0::\n"},
+				   {"proc/self/mountinfo", "\n - cgroup2\nx y z / /v2 - cgroup2 a b\n" V2}),
+			 800 * 1024);
+}
+
+/* What files take is taken back by the kernel; groups above count, too. */
+static void of_a_container(void **state)
+{
+	const struct file groups = {"proc/self/cgroup", "3:cpu:/\n0::/a/b\n"},
+			  mounts = {"proc/self/mountinfo", OTHER V2};
+	const struct file stat = {"v2/a/b/memory.stat",
+				  "anon 3\ninactive_anon 5\ninactive_file 1000\nactive_file 500\n"};
+
+	(void)state;
+	assert_int_equal(AVAILABLE(MEMINFO, groups, mounts, {"v2/a/b/memory.max", "100000\n"},
+				   {"v2/a/b/memory.current", "60000\n"}),
+			 40000);
+	assert_int_equal(AVAILABLE(MEMINFO, groups, mounts, stat, {"v2/a/b/memory.max", "100000\n"},
+				   {"v2/a/b/memory.current", "60000\n"}),
+			 41500);
+	assert_int_equal(AVAILABLE(MEMINFO, groups, mounts, stat, {"v2/a/b/memory.max", "max\n"},
+				   {"v2/a/b/memory.current", "60000\n"}, {"v2/a/memory.max", "70000\n"},
+				   {"v2/a/memory.current", "65000\n"}),
+			 5000);
+	assert_int_equal(
+		AVAILABLE(MEMINFO, groups, mounts, {"v2/a/b/memory.max", "100\n"}, {"v2/a/b/memory.current", "200\n"}),
+		1);
+	assert_int_equal(AVAILABLE(MEMINFO, groups, mounts, {"v2/a/b/memory.max", "9000000\n"},
+				   {"v2/a/b/memory.current", "200\n"}),
+			 800 * 1024);
+	/* A namespace of its own: the mount is what there is. */
+	assert_int_equal(AVAILABLE(MEMINFO, {"proc/self/cgroup", "0::/\n"}, mounts, {"v2/memory.max", "1000\n"},
+				   {"v2/memory.current", "200\n"}),
+			 800);
+	assert_int_equal(AVAILABLE(MEMINFO, {"proc/self/cgroup", "0::/../x\n"}, mounts, {"v2/memory.max", "1000\n"},
+				   {"v2/memory.current", "200\n"}),
+			 800);
+}
+
+/* Version 1: the mount shows the tree from the container's group on. */
+static void of_a_container_of_version_1(void **state)
+{
+	const struct file limit = {"v1/memory.limit_in_bytes", "100000\n"},
+			  usage = {"v1/memory.usage_in_bytes", "90000\n"};
+	const struct file stat = {"v1/memory.stat",
+				  "cache 9\ninactive_file 1\ntotal_inactive_file 2\ntotal_active_file 3\n"};
+	const struct file groups = {"proc/self/cgroup", "4:cpu,memory:/docker/1\n1:cpu:/x\n0::/\n"};
+
+	(void)state;
+	assert_int_equal(AVAILABLE(MEMINFO, groups, limit, usage, stat,
+				   {"proc/self/mountinfo", OTHER "25 20 0:21 /docker/1 /v1 rw - cgroup c rw,memory\n"}),
+			 10005);
+	assert_int_equal(AVAILABLE(MEMINFO, groups, {"v1/docker/1/memory.limit_in_bytes", "100000\n"},
+				   {"v1/docker/1/memory.usage_in_bytes", "90000\n"},
+				   {"proc/self/mountinfo", "25 20 0:21 / /v1 rw - cgroup c rw,memory\n"}),
+			 10000);
+	assert_int_equal(AVAILABLE(MEMINFO, groups, limit, usage, {"proc/self/mountinfo", OTHER}), 800 * 1024);
+}
+
+static void of_the_address_space(void **state)
+{
+	struct rlimit before;
+	const struct file machine = MEMINFO;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	if (before.rlim_cur != RLIM_INFINITY || before.rlim_max != RLIM_INFINITY)
+		skip();
+	struct rlimit limit = {(rlim_t)1 << 50, RLIM_INFINITY};
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	uint64_t of_all = AVAILABLE({"proc/self/statm", "1000 2 3\n"});
+	uint64_t of_machine = AVAILABLE(machine, {"proc/self/statm", "1000 2 3\n"});
+	uint64_t unknown = AVAILABLE({"x", ""});
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_int_equal(of_all, limit.rlim_cur - 1000 * (uint64_t)sysconf(_SC_PAGESIZE));
+	assert_int_equal(of_machine, 800 * 1024);
+	assert_int_equal(unknown, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(of_the_machine),
+		cmocka_unit_test(of_a_container),
+		cmocka_unit_test(of_a_container_of_version_1),
+		cmocka_unit_test(of_the_address_space),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
