@@ -485,6 +485,40 @@ def test_lost_by_a_cpu_that_is_quiet_then(program, ordinary, spawn):
     assert all(wait.ns <= longest for wait in known)
 
 
+ENDS_WHILE_RINGS_ARE_FULL = """
+import os, signal, threading, time
+def work():
+    for _ in range(1000):
+        time.sleep(2e-5)
+os.kill(os.getppid(), signal.SIGSTOP)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+while len(os.listdir('/proc/self/task')) > 1:
+    time.sleep(0.001)
+print(time.monotonic_ns(), *(thread.native_id for thread in threads))
+os.kill(os.getppid(), signal.SIGCONT)
+time.sleep(0.3)
+"""
+
+
+@pytest.mark.parametrize('who', ['user', 'named', 'all'])
+def test_lost_before_the_end_of_a_thread(program, ordinary, spawn, who):
+    """That some of them ran again was lost: from their ends on there is no time of them that is not known."""
+    directory, user = ordinary
+    process = spawn([directory / program.name, 'record', '-e', 'dummy', '--off-cpu', '-m', '1', '-k', 'mono',
+                     '-o', directory / 'perf.data', *(['-a'] if who == 'all' else []),
+                     '--', '/usr/bin/python3', '-c', ENDS_WHILE_RINGS_ARE_FULL],
+                    cwd=directory, stdout=-1, stderr=-1, text=True, **(user if who == 'user' else {}))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and 'lost' in err, err
+    end, *tids = map(int, out.split())
+    unknown = [wait for wait in waits_of(directory / 'perf.data') if wait.tid in tids and wait.flags & UNKNOWN]
+    assert unknown and all(wait.end_ns <= end for wait in unknown)
+
+
 def check_direct_switches(path, tids):
     """How many there were from one thread to the other."""
     switches, waits, direct = Switches(path), by_tid(waits_of(path)), 0

@@ -317,14 +317,45 @@ static void test_start_and_end(void **state)
 	assert_int_equal(waits_know(waits, 20, 20), 0); /* sleeps, and never runs; of task 8 that is not known */
 	waits_asleep(waits, 20, 4000);
 	leave(waits, 4600, SLEEPING, "c");
-	const struct waits_place exit = {.time_ns = 0, .pid = TASK, .tid = TASK};
+	const struct waits_place exit = {.time_ns = 4700, .pid = TASK, .tid = TASK, .cpu = 3};
 	assert_int_equal(waits_exit(waits, &exit, true), 0); /* it runs: the switch to it was not recorded */
+	expect(4, 4700, 100, 0, OFF_CPU_UNKNOWN | OFF_CPU_NO_WAKE_UP);
 	assert_int_equal(waits_stop(waits, 5000), 0);
 	assert_int_equal(nr_seen, 6);
-	const int unknown = seen[4].wait.flags & OFF_CPU_UNKNOWN ? 4 : 5;
-	assert_true(seen[unknown].wait.flags & OFF_CPU_UNKNOWN);
-	assert_int_equal(seen[9 - unknown].wait.ns, 1000);
+	assert_int_equal(seen[5].end.tid, 20);
+	assert_int_equal(seen[5].wait.ns, 1000);
 	waits_free(waits);
+}
+
+/* Of a task whose last run was lost nothing is unknown after its end, whatever else is called for it then. */
+static void test_lost_before_the_end(void **state)
+{
+	const struct waits_place exit = {.time_ns = 1500, .pid = TASK, .tid = TASK, .cpu = 3};
+	static const struct {
+		bool states_known, leaves;
+	} kinds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct waits_params params = {.states_known = kinds[i].states_known, .emit = see};
+		struct waits *waits = waits_new(&params);
+		nr_seen = 0;
+		assert_non_null(waits);
+		waits_start(waits, 0);
+		leave(waits, 1000, SLEEPING, "a");
+		assert_int_equal(waits_exit(waits, &exit, kinds[i].leaves), 0);
+		expect(0, 1500, 500, 0, OFF_CPU_UNKNOWN | OFF_CPU_NO_WAKE_UP);
+		assert_int_equal(waits_has(waits, TASK), kinds[i].leaves);
+		if (kinds[i].leaves && kinds[i].states_known) { /* it may wait once more before it is dead */
+			leave(waits, 1600, SLEEPING, "b");
+			run(waits, 1700);
+			expect(1, 1700, 100, 0, OFF_CPU_NO_WAKE_UP);
+			nr_seen--;
+		}
+		assert_int_equal(waits_stop(waits, 9000), 0); /* its last switch was lost as well */
+		assert_int_equal(nr_seen, 1);
+		waits_free(waits);
+	}
 }
 
 /* No switch tells what a task did that was new while the events were off: it may have ended. */
@@ -428,6 +459,7 @@ int main(void)
 		cmocka_unit_test(test_sums_of_tasks_that_end),
 		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),
+		cmocka_unit_test(test_lost_before_the_end),
 		cmocka_unit_test(test_fork_before_the_start),
 		cmocka_unit_test(test_all_forks_known),
 		cmocka_unit_test(test_start_again),

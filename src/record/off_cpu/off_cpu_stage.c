@@ -238,8 +238,7 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 	if (event.type == PERF_RECORD_FORK)
 		return waits_fork(stages->waits, &place);
 	/* Events of a CPU tell of its last switch; those of a task end before that. */
-	bool leaves = stages->params.all_tasks;
-	return leaves && stages->params.fields.state.bytes ? 0 : waits_exit(stages->waits, &place, leaves);
+	return waits_exit(stages->waits, &place, stages->params.all_tasks);
 }
 
 /* The ring that it came in; NULL: not known. */

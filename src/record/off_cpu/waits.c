@@ -395,9 +395,16 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves)
 {
 	struct task *task = find(waits, place->tid);
+	int err = 0;
 
 	if (!task)
 		return 0;
+	if (task->where == OFF) { /* that it ran again was lost */
+		err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
+		set_on(task, place);
+	}
+	if (err || (leaves && waits->params.states_known))
+		return err;
 	task->exiting = true;
 	return task->where == ON && !leaves ? end_task(waits, task, place->time_ns)
 					    : put_sum(waits, task, place->time_ns);

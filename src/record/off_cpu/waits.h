@@ -79,8 +79,9 @@ int waits_wake(struct waits *waits, uint64_t time_ns, uint32_t tid, const struct
 /* A new task, which is ready to run. */
 int waits_fork(struct waits *waits, const struct waits_place *place);
 /*
- * The task is about to end: when it next leaves the CPU to wait, it does not run again. `leaves`: waits_leave() will be
- * called for that; else no function will be called for the task any more.
+ * The task runs, and is about to end: when it next leaves the CPU to wait, it does not run again. `leaves`:
+ * waits_leave() will be called for that, with a state that says so where states are known; else no function will be
+ * called for the task any more.
  */
 int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves);
 
