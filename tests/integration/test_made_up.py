@@ -146,3 +146,12 @@ def test_names_of_very_many_tracepoints_in_a_pipe(run, program, tmp_path):
     done = run(['sh', '-c', 'prlimit --cpu=10 "$0" script -i - -F event <"$1"', program, tmp_path / 'data'])
     assert done.out.split() == ['system:x:', 'tracepoint', '6:', 'system:x:'], done
     (tmp_path / 'data').unlink()
+
+
+def test_very_long_name_of_a_machine(run, program, tmp_path):
+    """Each sample is of a machine."""
+    attr, hostname = perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2), 3
+    samples = b''.join(perf_file.sample(2, 0x1000 + at, 7 << 32 | 7) for at in range(100000))
+    (tmp_path / 'data').write_bytes(perf_file.build([attr], {hostname: perf_file.string('x' * (1 << 20))},
+                                                    records=samples + perf_file.FINISHED_ROUND))
+    assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '-q', '-s', 'host') > 1 << 20

@@ -40,6 +40,7 @@ struct details {
 	struct pool pool;                       /* what the tables hold */
 	struct hash_table texts, known, fields; /* strings, struct hist_details, struct hist_field, by their hash */
 	struct hash_table lines;                /* struct known_line, likewise */
+	struct hash_table hosts;                /* names of machines, by their number */
 	struct known_caller callers[KNOWN_CALLERS];
 };
 
@@ -71,6 +72,7 @@ void details_free(struct details *details)
 	hash_table_fini(&details->known);
 	hash_table_fini(&details->fields);
 	hash_table_fini(&details->lines);
+	hash_table_fini(&details->hosts);
 	tracepoints_close(details->formats);
 	pool_fini(&details->pool);
 	free(details);
@@ -278,8 +280,8 @@ static void add_memory_numbers(const struct details *details, const struct sampl
 		set_number(ret, HIST_TRANSACTION, sample->transaction);
 }
 
-/* The machine that a process ran on. NULL: out of memory. */
-static const char *host_of(struct details *details, uint32_t pid)
+/* The name of the machine with that number. NULL: out of memory. */
+static const char *host_name(struct details *details, uint32_t number)
 {
 	AUTO_BUF struct buf text = {0};
 	struct span payload;
@@ -287,10 +289,22 @@ static const char *host_of(struct details *details, uint32_t pid)
 
 	if (!session_feature(details->session, FEATURE_HOSTNAME, &payload) || feature_decode_string(payload, &names))
 		return "unknown";
-	for (uint32_t nr = pid == UINT32_MAX ? 0 : pid / LAYOUT_PIDS_OF_HOST; nr && *names; nr--)
+	for (uint32_t nr = number; nr && *names; nr--)
 		names += strcspn(names, ",") + (names[strcspn(names, ",")] == ',');
 	buf_put(&text, names, strcspn(names, ","));
 	return text.len ? keep_text(details, &text) : "unknown";
+}
+
+/* The machine that a process ran on. NULL: out of memory. */
+static const char *host_of(struct details *details, uint32_t pid)
+{
+	const uint32_t number = pid == UINT32_MAX ? 0 : pid / LAYOUT_PIDS_OF_HOST;
+	const char *name = hash_table_find_item(&details->hosts, number);
+
+	if (name)
+		return name;
+	name = host_name(details, number);
+	return name && !hash_table_add(&details->hosts, number, (void *)(uintptr_t)name) ? name : NULL;
 }
 
 /* The numbers of a sample that are needed. */
