@@ -192,12 +192,11 @@ static int keep_feature(struct session *session, uint64_t bit, struct span paylo
 
 	if (!record)
 		return -ENOMEM;
-	record->bit = bit;
 	record->len = payload.len;
 	if (payload.len)
 		memcpy(record->bytes, payload.ptr, payload.len);
 	record->next = session->records;
-	session->records = record;
+	session->records = session->newest[bit] = record;
 	return 0;
 }
 
@@ -341,13 +340,13 @@ bool session_feature(const struct session *session, enum feature_bit bit, struct
 	const struct file_header *header = &session->info.header;
 	struct file_section section;
 
-	for (const struct session_feature *record = session->records; record; record = record->next) {
-		if (record->bit == bit) {
-			*ret = (struct span){record->bytes, record->len};
-			return true;
-		}
+	const struct session_feature *record = (unsigned)bit < FEATURE_BITS ? session->newest[bit] : NULL;
+	if (record) {
+		*ret = (struct span){record->bytes, record->len};
+		return true;
 	}
-	if (session->private_block.ptr && feature_private_section(session->private_block, bit, ret) == 1)
+	if (session->private_block.ptr && bit >= FEATURE_PRIVATE_FIRST &&
+	    feature_private_section(session->private_block, bit, ret) == 1)
 		return true;
 	/* Without a data size nothing says where the table would be. */
 	if (!session->feature_table.ptr ||

@@ -52,9 +52,10 @@ struct session {
 	struct order order;
 	struct session_directory *directory; /* NULL: a single file */
 
-	struct span feature_table;       /* of a file */
-	struct span private_block;       /* behind the table; {NULL, 0}: none, or damaged */
-	struct session_feature *records; /* HEADER_FEATURE and TRACING_DATA of a stream, newest first */
+	struct span feature_table;                    /* of a file */
+	struct span private_block;                    /* behind the table; {NULL, 0}: none, or damaged */
+	struct session_feature *records;              /* HEADER_FEATURE and TRACING_DATA of a stream */
+	struct session_feature *newest[FEATURE_BITS]; /* of them, by their bit; NULL: none came */
 
 	struct delivered_record delivered; /* kept for the caller until the next call */
 	bool ended;                        /* the source has nothing more to give */
@@ -73,7 +74,6 @@ struct session {
 
 struct session_feature {
 	struct session_feature *next;
-	uint64_t bit;
 	size_t len;
 	uint8_t bytes[];
 };

@@ -155,3 +155,15 @@ def test_very_long_name_of_a_machine(run, program, tmp_path):
     (tmp_path / 'data').write_bytes(perf_file.build([attr], {hostname: perf_file.string('x' * (1 << 20))},
                                                     records=samples + perf_file.FINISHED_ROUND))
     assert output_bytes(run, program, tmp_path / 'data', 'report', '--stdio', '-q', '-s', 'host') > 1 << 20
+
+
+def test_very_many_features_in_a_pipe(run, program, tmp_path):
+    """Each map of a vdso is asked for the architecture, which is none of them."""
+    nr, hostname = 100000, 3
+    stream = b'PERFILE2' + struct.pack('<Q', 16) + record(64, 0, perf_file.attr(type=1, sample_period=1, sample_type=3))
+    stream += record(80, 0, struct.pack('<Q', hostname)) * nr
+    stream += b''.join(record(1, 2, struct.pack('<iI3Q8s', 7, 7, 4096 * at, 4096, 0, b'[vdso]')) for at in range(nr))
+    (tmp_path / 'data').write_bytes(stream + perf_file.sample(2, 0x1000, 7 << 32 | 7) + perf_file.FINISHED_ROUND)
+    done = run(['sh', '-c', 'prlimit --cpu=10 "$0" report --stdio -i - <"$1"', program, tmp_path / 'data'])
+    assert '100.00%' in done.out
+    (tmp_path / 'data').unlink()
