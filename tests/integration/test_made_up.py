@@ -167,3 +167,20 @@ def test_very_many_features_in_a_pipe(run, program, tmp_path):
     done = run(['sh', '-c', 'prlimit --cpu=10 "$0" report --stdio -i - <"$1"', program, tmp_path / 'data'])
     assert '100.00%' in done.out
     (tmp_path / 'data').unlink()
+
+
+def test_very_many_kernel_modules(run, program, tmp_path):
+    """The symbols of each are in the list of the kernel's."""
+    def mapped(start, size, pgoff, name):
+        return record(1, 1, struct.pack('<iI3Q', -1, 0, start, size, pgoff) + name.ljust(24, b'\0'))
+
+    kernel, modules, nr = 0xffffffff81000000, 0xffffffffc0000000, 3000
+    (tmp_path / 'names').write_text(f'{kernel:x} T _text\n' + ''.join(
+        f'{modules + 4096 * (at // 64):x} t f{at // 64}\t[m{at // 64}]\n' for at in range(64 * nr)))
+    write(tmp_path / 'data', mapped(kernel, 4096, kernel, b'[kernel.kallsyms]_text') +
+          b''.join(mapped(modules + 4096 * at, 4096, 0, b'[m%d]' % at) for at in range(nr)) +
+          b''.join(perf_file.sample(1, modules + 4096 * at, 7 << 32 | 7) for at in range(nr)))
+    done = run(['prlimit', '--cpu=10', program, 'script', '-i', tmp_path / 'data', '-F', 'ip,sym',
+                '--kallsyms', tmp_path / 'names'])
+    assert done.out.split()[1::2] == [f'f{at}' for at in range(nr)]
+    (tmp_path / 'data').unlink()

@@ -28,7 +28,7 @@ int kernel_init(struct kernel *kernel, const struct symbol_options *options, str
 void kernel_fini(struct kernel *kernel)
 {
 	maps_unref(kernel->modules);
-	free(kernel->image.ref_name);
+	kernel_image_fini(&kernel->image);
 	bpf_lines_free(kernel->bpf_lines);
 }
 

@@ -349,26 +349,104 @@ static bool is_still_loaded(const struct kernel_image *image, const struct map *
 	       module_is_at(dso->short_name, map->start);
 }
 
-/* Symbols of the module as the kernel listed them at that boot, as offsets from its start. */
-static void module_from_kallsyms(const struct kernel_image *image, const struct map *map)
+/* A symbol of a module. */
+struct module_line {
+	uint64_t key; /* hash of the name of the module */
+	size_t at;    /* in the text */
+};
+
+/* What the kernel lists of modules: it is made, and read, once for all of them. */
+struct module_list {
+	struct buf text; /* lines of modules */
+	struct module_line *lines;
+	size_t nr, room;
+	bool live;          /* it lists what runs now */
+	bool of_other_boot; /* at which modules were elsewhere, too */
+};
+
+static void module_list_free(struct module_list *list)
+{
+	if (!list)
+		return;
+	buf_fini(&list->text);
+	free(list->lines);
+	free(list);
+}
+
+void kernel_image_fini(struct kernel_image *image)
+{
+	free(image->ref_name);
+	module_list_free(image->modules);
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	const struct module_line *left = a, *right = b;
+
+	if (left->key != right->key)
+		return left->key < right->key ? -1 : 1;
+	return left->at < right->at ? -1 : left->at > right->at;
+}
+
+static int add_module_lines(struct module_list *list, struct span all)
+{
+	struct kallsyms_line line;
+
+	for (const char *start = all.ptr; kallsyms_next(&all, &line); start = all.ptr) {
+		if (!line.module)
+			continue;
+		if (array_room(list->lines, list->nr, list->room))
+			return -ENOMEM;
+		list->lines[list->nr++] =
+			(struct module_line){hash_bytes(line.module, line.module_len), list->text.len};
+		buf_put(&list->text, start, (size_t)((const char *)all.ptr - start));
+	}
+	if (list->nr)
+		qsort(list->lines, list->nr, sizeof(*list->lines), compare_lines);
+	return buf_status(&list->text);
+}
+
+/* An empty list if there is none. NULL: out of memory. */
+static const struct module_list *module_list_of(struct kernel_image *image)
 {
 	AUTO_BUF struct buf text = {0};
+	uint64_t reference = image->ref_address;
+
+	if (image->modules)
+		return image->modules;
+	struct module_list *list = calloc(1, sizeof(*list));
+	if (list && kallsyms_read(image, &text, &list->live)) {
+		find_reference(image, buf_span(&text), &reference);
+		list->of_other_boot = reference != image->ref_address;
+		if (!list->of_other_boot && add_module_lines(list, buf_span(&text))) {
+			module_list_free(list);
+			return NULL;
+		}
+	}
+	image->modules = list;
+	return list;
+}
+
+/* Symbols of the module as the kernel listed them at that boot, as offsets from its start. */
+static void module_from_kallsyms(struct kernel_image *image, const struct map *map)
+{
+	const struct module_list *list = image->dso ? module_list_of(image) : NULL;
 	struct kallsyms_line line;
 	struct dso *dso = map->object;
 	const char *name = dso->short_name; /* "[name]" */
-	uint64_t reference = image->ref_address;
-	bool live;
+	const size_t len = strlen(name) > 2 ? strlen(name) - 2 : 0;
+	const uint64_t key = hash_bytes(name + 1, len);
+	size_t at = list && len ? partition_point(list->nr, i, list->lines[i].key < key) : 0;
 
-	if (!image->dso || !kallsyms_read(image, &text, &live) || (live && !is_still_loaded(image, map)))
+	if (!list || !len || at == list->nr || list->lines[at].key != key ||
+	    (list->live && !is_still_loaded(image, map)))
 		return;
-	find_reference(image, buf_span(&text), &reference);
-	if (reference != image->ref_address) /* of another boot, at which modules were elsewhere, too */
-		return;
-	struct span rest = buf_span(&text);
-	while (kallsyms_next(&rest, &line)) {
-		if (!line.module || line.module_len + 2 != strlen(name) ||
-		    memcmp(line.module, name + 1, line.module_len) != 0 || !type_counts(line.type) ||
-		    line.address < map->start || line.address >= map->end)
+	for (; at < list->nr && list->lines[at].key == key; at++) {
+		const size_t start = list->lines[at].at;
+		struct span rest = {list->text.data + start, list->text.len - start};
+		if (!kallsyms_next(&rest, &line) || !line.module || line.module_len != len ||
+		    memcmp(line.module, name + 1, len) != 0 || !type_counts(line.type) || line.address < map->start ||
+		    line.address >= map->end)
 			continue;
 		if (symbols_add(&dso->symbols, line.address - map->start + map->pgoff, 0, type_binding(line.type),
 				line.name, line.name_len))
@@ -377,7 +455,7 @@ static void module_from_kallsyms(const struct kernel_image *image, const struct 
 	symbols_fixup(&dso->symbols, 0);
 }
 
-void dso_load_module(const struct kernel_image *image, const struct map *map)
+void dso_load_module(struct kernel_image *image, const struct map *map)
 {
 	const char *symfs = image->options->symfs ? image->options->symfs : "";
 	struct dso *dso = map->object;
