@@ -5,6 +5,9 @@ import struct
 import subprocess
 
 import perf_file
+from conftest import sanitized
+
+CPU_TIME = f'--cpu={100 if sanitized() else 10}'  # in seconds; sanitizers take several times as much
 
 
 def record(kind, misc, body):
@@ -18,7 +21,7 @@ def write(path, records, attr=None, ids=()):
 
 def output_bytes(run, program, data, *words):
     """Of a command that needs little CPU time; the recording is deleted."""
-    done = run(['sh', '-c', 'prlimit --cpu=10 "$@" | wc -c', 'sh', program, *words, '-i', data])
+    done = run(['sh', '-c', f'prlimit {CPU_TIME} "$@" | wc -c', 'sh', program, *words, '-i', data])
     data.unlink()
     assert not done.err, done.err
     return int(done.out)
@@ -129,7 +132,7 @@ def test_very_many_formats_of_tracepoints(run, program, tmp_path):
     attr = perf_file.attr(type=2, config=5, sample_period=1, sample_type=1 | 2)
     records = perf_file.sample(2, 0x1000, 7 << 32 | 7) + perf_file.FINISHED_ROUND
     (tmp_path / 'data').write_bytes(perf_file.build([attr], {1: tracing_data(200000)}, [[1]], records))
-    done = run(['prlimit', '--cpu=10', program, 'report', '--stdio', '-i', tmp_path / 'data'])
+    done = run(['prlimit', CPU_TIME, program, 'report', '--stdio', '-i', tmp_path / 'data'])
     assert '100.00%' in done.out and 'only the first 16384 are used' in done.err
     (tmp_path / 'data').unlink()
 
@@ -143,7 +146,7 @@ def test_names_of_very_many_tracepoints_in_a_pipe(run, program, tmp_path):
     stream += record(66, 0, struct.pack('<2I', len(formats), 0)) + formats + bytes(-len(formats) % 8)
     samples = b''.join(perf_file.sample(2, event + 1, 0x1000, 7 << 32 | 7) for event in (0, 1, nr - 2))
     (tmp_path / 'data').write_bytes(stream + samples + perf_file.FINISHED_ROUND)
-    done = run(['sh', '-c', 'prlimit --cpu=10 "$0" script -i - -F event <"$1"', program, tmp_path / 'data'])
+    done = run(['sh', '-c', f'prlimit {CPU_TIME} "$0" script -i - -F event <"$1"', program, tmp_path / 'data'])
     assert done.out.split() == ['system:x:', 'tracepoint', '6:', 'system:x:'], done
     (tmp_path / 'data').unlink()
 
@@ -164,7 +167,7 @@ def test_very_many_features_in_a_pipe(run, program, tmp_path):
     stream += record(80, 0, struct.pack('<Q', hostname)) * nr
     stream += b''.join(record(1, 2, struct.pack('<iI3Q8s', 7, 7, 4096 * at, 4096, 0, b'[vdso]')) for at in range(nr))
     (tmp_path / 'data').write_bytes(stream + perf_file.sample(2, 0x1000, 7 << 32 | 7) + perf_file.FINISHED_ROUND)
-    done = run(['sh', '-c', 'prlimit --cpu=10 "$0" report --stdio -i - <"$1"', program, tmp_path / 'data'])
+    done = run(['sh', '-c', f'prlimit {CPU_TIME} "$0" report --stdio -i - <"$1"', program, tmp_path / 'data'])
     assert '100.00%' in done.out
     (tmp_path / 'data').unlink()
 
@@ -180,7 +183,7 @@ def test_very_many_kernel_modules(run, program, tmp_path):
     write(tmp_path / 'data', mapped(kernel, 4096, kernel, b'[kernel.kallsyms]_text') +
           b''.join(mapped(modules + 4096 * at, 4096, 0, b'[m%d]' % at) for at in range(nr)) +
           b''.join(perf_file.sample(1, modules + 4096 * at, 7 << 32 | 7) for at in range(nr)))
-    done = run(['prlimit', '--cpu=10', program, 'script', '-i', tmp_path / 'data', '-F', 'ip,sym',
+    done = run(['prlimit', CPU_TIME, program, 'script', '-i', tmp_path / 'data', '-F', 'ip,sym',
                 '--kallsyms', tmp_path / 'names'])
     assert done.out.split()[1::2] == [f'f{at}' for at in range(nr)]
     (tmp_path / 'data').unlink()
