@@ -228,6 +228,27 @@ def test_a_recorder_that_is_stopped_counts_what_it_missed(gated, millrace, need_
     assert loss_of(millrace, file)['lost'] > 100000
 
 
+def test_a_pipe_does_not_claim_to_cover_what_it_lost(recorder, millrace, programs, need_tracefs, tmp_path):
+    """It has no ledger, and no record comes after the loss: how much was lost is known, but not when."""
+    file, fifo = tmp_path / 'p.data', tmp_path / 'fifo'
+    os.mkfifo(fifo)
+    with file.open('wb') as out:
+        process = recorder(['-m', '64K', '-e', COUNTED, '-o', '-', '--', sys.executable, '-c', GATE, fifo,
+                            programs / 'syscalls', '-t', '2', '-n', '100000'], stdout=out)
+        command = child_of(process)
+        process.send_signal(signal.SIGSTOP)
+        fifo.write_text('')
+        wait_until(lambda: stat_of(command)[0] == 'Z', 'all calls are made')
+        process.send_signal(signal.SIGCONT)
+        process.communicate()
+    loss = loss_of(millrace, file)
+    in_gaps = sum(gap['records'] for gap in loss['gaps'])
+    assert loss['lost'] > 100000 and loss['lost_untimed'] == loss['lost'] - in_gaps > 0, loss
+    text = millrace('report', '--loss', '-i', file).out
+    assert 'covered: at most ' in text and 'lost_time/elapsed_time: at least ' in text
+    assert f'# Of these, {loss["lost_untimed"]} were lost at times that are not known\n' in text
+
+
 def test_recordings_come_and_go_beside(gated, millrace, need_tracefs, tmp_path):
     """20 recordings of all CPUs, one after the other, beside one that counts."""
     file = tmp_path / 'p.data'

@@ -188,6 +188,16 @@ static int make_places(struct loss_data *data)
 	return 0;
 }
 
+/* A ledger tells when what no LOST record tells was lost. */
+static void count_untimed(struct loss_data *data)
+{
+	uint64_t all = data->lost + data->lost_task_events, in_gaps = 0;
+
+	for (size_t i = 0; i < data->nr_gaps; i++)
+		in_gaps += data->gaps[i].count;
+	data->lost_untimed = !data->has_ledger && all > in_gaps ? all - in_gaps : 0;
+}
+
 static int put_together(struct loss_data *data)
 {
 	data->start_ns = data->ledger.started_ns ? data->ledger.started_ns : data->times.first_ns;
@@ -197,6 +207,7 @@ static int put_together(struct loss_data *data)
 		err = join_gaps(data);
 	if (!err)
 		err = make_rows(data);
+	count_untimed(data);
 	return err ? err : make_places(data);
 }
 

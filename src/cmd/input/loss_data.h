@@ -47,6 +47,7 @@ struct loss_data {
 	uint64_t captured, lost;   /* of all rows of events that have samples */
 	uint64_t lost_task_events; /* of the others: mmap, comm, fork, exit */
 	uint64_t lost_in_ledger;   /* of them, what the ledger counts */
+	uint64_t lost_untimed;     /* of all, what is counted but in no gap: no LOST record came after it */
 };
 
 /*
