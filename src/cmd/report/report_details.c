@@ -21,9 +21,9 @@
 #include "read/session.h"
 #include "tasks/off_cpu.h"
 
-/* What a caller makes of the details of its callee. */
+/* What a caller is with these lines and what it has in common with its callee. */
 struct known_caller {
-	const struct hist_details *callee, *caller; /* callee NULL: not in use */
+	const struct hist_details *common, *caller; /* common NULL: not in use */
 	const char *srcline, *srcfile;
 };
 
@@ -37,10 +37,11 @@ struct details {
 	struct feature_cpu_topology topology;
 	bool topology_read;
 	uint32_t parallelism;
-	struct pool pool;                       /* what the tables hold */
-	struct hash_table texts, known, fields; /* strings, struct hist_details, struct hist_field, by their hash */
-	struct hash_table lines;                /* struct known_line, likewise */
-	struct hash_table hosts;                /* names of machines, by their number */
+	struct pool pool;                           /* what the tables hold */
+	struct hash_table texts, known, fields;     /* strings, struct hist_details, struct hist_field, by their hash */
+	struct hash_table lines;                    /* struct known_line, likewise */
+	struct hash_table hosts;                    /* names of machines, by their number */
+	const struct hist_details *callee, *common; /* see without_lines(); NULL: none yet */
 	struct known_caller callers[KNOWN_CALLERS];
 };
 
@@ -477,32 +478,50 @@ const struct hist_details *details_of_host(struct details *details, const char *
 	return needs(details, HIST_HOST) && !found.host ? NULL : keep(details, &found);
 }
 
-/* There are many callers in chains, of few lines. NULL: out of memory. */
-static const struct hist_details *keep_lines_of_caller(struct details *details, const struct hist_details *callee,
-						       const struct hist_details *found)
+/* What a sample has in common with all callers in its chain: all but lines. NULL: out of memory. */
+static const struct hist_details *without_lines(struct details *details, const struct hist_details *callee)
 {
-	uint64_t key = hash_mix(hash_mix((uintptr_t)callee, (uintptr_t)found->srcline), (uintptr_t)found->srcfile);
-	struct known_caller *known = &details->callers[(key >> 32) % KNOWN_CALLERS];
+	if (details->callee != callee) {
+		struct hist_details common = *callee;
+		common.srcline = common.srcfile = NULL;
+		details->common = keep(details, &common);
+		details->callee = callee;
+	}
+	return details->common;
+}
 
-	if (known->callee == callee && known->srcline == found->srcline && known->srcfile == found->srcfile)
+/* There are many callers in chains, of few lines. NULL: out of memory. */
+static const struct hist_details *lines_of_caller(struct details *details, const struct hist_details *callee,
+						  const struct location *at)
+{
+	const struct hist_details *common = without_lines(details, callee);
+	struct hist_details lines; /* nothing else of it */
+
+	lines.srcline = callee->srcline;
+	lines.srcfile = callee->srcfile;
+	if (!common || !add_source(details, at, &lines))
+		return NULL;
+	uint64_t key = hash_mix(hash_mix((uintptr_t)common, (uintptr_t)lines.srcline), (uintptr_t)lines.srcfile);
+	struct known_caller *known = &details->callers[(key >> 32) % KNOWN_CALLERS];
+	if (known->common == common && known->srcline == lines.srcline && known->srcfile == lines.srcfile)
 		return known->caller;
-	const struct hist_details *caller = keep(details, found);
+	struct hist_details found = *common;
+	found.srcline = lines.srcline;
+	found.srcfile = lines.srcfile;
+	const struct hist_details *caller = keep(details, &found);
 	if (caller)
-		*known = (struct known_caller){callee, caller, found->srcline, found->srcfile};
+		*known = (struct known_caller){common, caller, found.srcline, found.srcfile};
 	return caller;
 }
 
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
 					     const struct location *at)
 {
-	const bool numbers =
-		needs(details, HIST_ADDRESS) || needs(details, HIST_SYM_SIZE) || needs(details, HIST_DSO_SIZE);
+	if (!needs(details, HIST_ADDRESS) && !needs(details, HIST_SYM_SIZE) && !needs(details, HIST_DSO_SIZE))
+		return lines_of_caller(details, callee, at);
 	struct hist_details found = *callee;
-
 	add_place_numbers(details, at, &found);
-	if (!add_source(details, at, &found))
-		return NULL;
-	return numbers ? keep(details, &found) : keep_lines_of_caller(details, callee, &found);
+	return add_source(details, at, &found) ? keep(details, &found) : NULL;
 }
 
 const struct hist_details *details_of_parent(struct details *details, const struct hist_details *sample,
