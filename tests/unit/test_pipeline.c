@@ -893,17 +893,19 @@ static void test_what_is_held_can_be_forgotten(void **state)
 
 enum { STREAM_RECORD = 508 };
 
-/* Records as one frame that does not say its size, in COMPRESSED records of a few bytes each: as perf writes them. */
+/* Records as one frame that does not say its size, behind its hash, in COMPRESSED records of a few bytes each. */
 static void put_stream(struct span records, struct buf *out)
 {
 	const struct zstd_pack_params params = {.level = 1, .no_size = true};
 	size_t room = zstd_bound(records.len);
-	uint8_t *frame = malloc(room);
+	uint8_t *frame = malloc(ZSTD_HASH_BYTES + room);
 	struct zstd_packer *packer;
 
 	assert_int_equal(zstd_packer_new(&packer), 0);
-	int64_t len = zstd_pack(packer, &params, records, frame, room);
+	int64_t len = zstd_pack(packer, &params, records, frame + ZSTD_HASH_BYTES, room);
 	assert_true(len > 0);
+	zstd_put_hash((struct span){frame + ZSTD_HASH_BYTES, (size_t)len}, frame);
+	len += ZSTD_HASH_BYTES;
 	for (int64_t at = 0, part; at < len; at += part) {
 		part = STREAM_RECORD - (int64_t)sizeof(struct perf_event_header);
 		part = len - at < part ? len - at : part;
