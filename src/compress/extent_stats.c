@@ -181,12 +181,30 @@ static uint64_t load_u64(const uint8_t *at)
 	return value;
 }
 
+/* Events of ids that came before, by their lowest bits: most records of an extent are of few events and CPUs. */
+struct known_event {
+	uint64_t id; /* 0, which is that of no event: none */
+	size_t event;
+};
+enum { KNOWN_EVENTS = 16 };
+
+static size_t known_event(const struct extent_stats *stats, struct known_event *known, uint64_t id)
+{
+	struct known_event *slot = &known[id % KNOWN_EVENTS];
+
+	if (slot->id != id) {
+		uint64_t event_plus_1 = hash_table_find_number(&stats->ids, id);
+		*slot = (struct known_event){id, event_plus_1 ? event_plus_1 - 1 : 0};
+	}
+	return slot->event;
+}
+
 /*
  * The samples that records begin with, as far as they are plain: each record of a recording passes here. Returns their
  * bytes.
  */
-static size_t take_samples(const struct extent_stats *stats, struct span records, uint32_t *counts,
-			   struct extent_fields *fields)
+static size_t take_samples(const struct extent_stats *stats, struct span records, struct known_event *known,
+			   uint32_t *counts, struct extent_fields *fields)
 {
 	const uint8_t *bytes = records.ptr;
 	const bool has_ids = stats->nr_events > 1;
@@ -201,13 +219,11 @@ static size_t take_samples(const struct extent_stats *stats, struct span records
 		    header.size > records.len - at)
 			break;
 		uint64_t time_ns = load_u64(record + stats->time_offset);
-		uint64_t event_plus_1 =
-			has_ids ? hash_table_find_number(&stats->ids, load_u64(record + stats->id_offset)) : 1;
 		if (!time_ns)
 			break;
 		first_ns = time_ns < first_ns ? time_ns : first_ns;
 		last_ns = time_ns > last_ns ? time_ns : last_ns;
-		counts[event_plus_1 ? event_plus_1 - 1 : 0]++;
+		counts[has_ids ? known_event(stats, known, load_u64(record + stats->id_offset)) : 0]++;
 	}
 	fields->first_ns = first_ns;
 	fields->last_ns = last_ns;
@@ -219,12 +235,14 @@ void extent_stats_records(const struct extent_stats *stats, struct span records,
 {
 	AUTO_FREE uint32_t *counts = calloc(stats->nr_events + 1, sizeof(*counts));
 	struct extent_info info = {.fields = {.bytes = records.len, .first_ns = UINT64_MAX}};
+	struct known_event known[KNOWN_EVENTS] = {0};
 	const uint8_t *bytes = records.ptr;
 	struct perf_event_header header;
 
 	for (size_t at = 0; records.len - at >= sizeof(header); at += header.size) {
 		if (counts)
-			at += take_samples(stats, (struct span){bytes + at, records.len - at}, counts, &info.fields);
+			at += take_samples(stats, (struct span){bytes + at, records.len - at}, known, counts,
+					   &info.fields);
 		if (records.len - at < sizeof(header))
 			break;
 		memcpy(&header, bytes + at, sizeof(header));
