@@ -76,6 +76,19 @@ def test_device_error(millrace, perf, programs, need_tracefs, failing_fs, tmp_pa
     assert samples > 500 and len(perf('script', '-i', copy, '-F', 'tid').out.split()) == samples
 
 
+@pytest.mark.parametrize('options', [[], ['-z']], ids=' '.join)
+def test_directory_on_a_full_disk_that_is_copied_on_write(program, run, millrace, programs, need_tracefs, fuse_fs,
+                                                          tmp_path, options):
+    """As on btrfs: what is in a file cannot be written again either. What was written at the start tells what it is."""
+    disk = fuse_fs(errno.ENOSPC, 1 << 20, 0, 0, 0, 'all')
+    done = run([program, 'record', '--threads', *options, '-e', 'syscalls:sys_enter_getppid', '-o', disk / 'd', '--',
+                programs / 'syscalls', '-t', '2', '-n', '2000000000'], status=255)
+    assert sum('No space left' in line for line in done.err.splitlines()) == 1, done.err
+    captured = int(re.search(r'captured (\d+) samples', done.err)[1])
+    text = millrace('script', '-F', 'tid,event', '-i', disk / 'd').out
+    assert text.count('getppid') == captured > 100
+
+
 @pytest.mark.parametrize('failing_fs', [0], indirect=True)
 def test_close_that_fails(millrace, failing_fs):
     file = failing_fs / 'x.data'

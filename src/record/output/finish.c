@@ -175,8 +175,9 @@ static int64_t record_end_before(const struct finish_params *params, uint64_t da
 	return (int64_t)((params->extents ? extent_list_start(params->extents, 0, end) : end) - start);
 }
 
+/* keeps: those that were written before stay where no others can be, as on a full disk that is copied on write. */
 static int write_features(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
-			  struct file_header *header)
+			  bool keeps, struct file_header *header)
 {
 	AUTO_BUF struct buf out = {0};
 	uint64_t at = header->data.offset + data_bytes;
@@ -185,11 +186,11 @@ static int write_features(const struct finish_params *params, const struct featu
 	if (err)
 		return err;
 	err = fd_pwrite(params->fd, out.data, out.len, at);
-	if (err) {
-		memset(header->features, 0, sizeof(header->features));
-		if (ftruncate(params->fd, (off_t)at) && errno != EINVAL)
-			log_note("%s: cannot be cut to its length: %s", params->path, strerror(errno));
-	}
+	if (!err)
+		return 0;
+	memset(header->features, 0, sizeof(header->features));
+	if (!keeps && ftruncate(params->fd, (off_t)at) && errno != EINVAL)
+		log_note("%s: cannot be cut to its length: %s", params->path, strerror(errno));
 	return err;
 }
 
@@ -250,15 +251,16 @@ static int collect_known(const struct finish_params *params, struct feature_set 
  * Of a directory: as many of the features that were known before the first record as there is room for. The largest are
  * left out first; that it is a directory is the least, without which the files with the records are not read.
  */
-static int write_known_features(const struct finish_params *params, uint64_t data_bytes, struct file_header *header)
+static int write_known_features(const struct finish_params *params, uint64_t data_bytes, bool keeps,
+				struct file_header *header)
 {
 	struct feature_set set = {0};
 	int err = collect_known(params, &set);
 
 	if (!err)
-		err = write_features(params, &set, data_bytes, header);
+		err = write_features(params, &set, data_bytes, keeps, header);
 	while (takes_no_more(err) && feature_set_remove_largest(&set, FEATURE_DIR_FORMAT))
-		err = write_features(params, &set, data_bytes, header);
+		err = write_features(params, &set, data_bytes, keeps, header);
 	feature_set_fini(&set);
 	return err;
 }
@@ -274,17 +276,18 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 	enum { SLACK = 2 * 4096, PART = 8 }; /* slack: disk blocks only partly ours, headers of private sections */
 	struct file_header header = params->header;
 	uint64_t data_bytes = result->data_bytes, need = encoded_bytes(set) + SLACK;
-	int first_err = write_features(params, set, data_bytes, &header);
+	const bool keeps = params->nr_parts;
+	int first_err = write_features(params, set, data_bytes, keeps, &header);
 
-	if (takes_no_more(first_err) && params->nr_parts)
-		(void)!write_known_features(params, data_bytes, &header);
+	if (takes_no_more(first_err) && keeps && write_known_features(params, data_bytes, keeps, &header))
+		return first_err; /* the header that was written at the start, and its features, are what there is */
 	for (int err = params->nr_parts ? 0 : first_err; takes_no_more(err);) {
 		uint64_t less = data_bytes / PART > need ? data_bytes / PART : need;
 		int64_t shorter = record_end_before(params, data_bytes, less);
 		if (shorter <= 0 || ftruncate(params->fd, (off_t)header.data.offset + shorter))
 			break;
 		data_bytes = (uint64_t)shorter;
-		err = write_features(params, set, data_bytes, &header);
+		err = write_features(params, set, data_bytes, keeps, &header);
 	}
 	if (data_bytes != result->data_bytes) {
 		result->data_bytes = data_bytes;
@@ -324,7 +327,8 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 		if (whole >= 0) /* or all stay */
 			result.data_bytes = (uint64_t)whole;
 	}
-	if (ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) && errno != EINVAL)
+	if (!params->nr_parts && ftruncate(params->fd, (off_t)(params->header.data.offset + result.data_bytes)) &&
+	    errno != EINVAL)
 		cut_err = -errno; /* rubbish behind the end harms no reader: go on */
 	put_only_record(params, &result);
 	int err = collect_known(params, &set);
@@ -344,7 +348,7 @@ int finish_file(const struct finish_params *params, struct finish_result *ret, s
 int write_provisional_header(const struct finish_params *params)
 {
 	struct file_header header = params->header;
-	int err = write_known_features(params, params->data_bytes, &header);
+	int err = write_known_features(params, params->data_bytes, false, &header);
 
 	header.data.size = params->data_bytes;
 	return err ? err : fd_pwrite(params->fd, &header, sizeof(header), 0);
