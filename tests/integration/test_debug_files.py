@@ -291,7 +291,7 @@ def test_debug_file_of_another_build(millrace, stripped, tmp_path):
     script = '''set -e
         sed 's/hidden_hot/other_hot/g; s/exported_hot/strange/g' hot.c >other.c
         for name in hot other; do
-            gcc -O1 -g -rdynamic -Wl,--build-id=none -o $1/$name $name.c
+            gcc -O1 -g -rdynamic -fno-plt -Wl,--build-id=none -o $1/$name $name.c
             objcopy --only-keep-debug $1/$name $1/$name.debug
         done
         cd $1; strip hot; objcopy --add-gnu-debuglink=hot.debug hot'''

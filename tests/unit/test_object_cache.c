@@ -114,7 +114,7 @@ static void a_file_that_is_too_large_is_not_copied(void **state)
 static void two_recorders_copy_the_same_object(void **state)
 {
 	struct cache_entry entry = {.name = "/opt/both", .leaf = "elf", .id = {.bytes = {4, 5, 6}, .len = 3}};
-	char cache[160], command[256];
+	char cache[160], command[512];
 
 	(void)state;
 	snprintf(cache, sizeof(cache), "%s/both", place);
