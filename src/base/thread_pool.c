@@ -35,6 +35,17 @@ unsigned thread_pool_useful_size(void)
 	return nr > WORKERS_MAX ? WORKERS_MAX : nr;
 }
 
+int thread_start(pthread_t *ret, void *(*run)(void *ctx), void *ctx)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int err = pthread_create(ret, NULL, run, ctx);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
 /* Of the job that is on, if one is. */
 static bool has_tasks(struct thread_pool *pool)
 {
@@ -79,14 +90,8 @@ static void *work(void *ctx)
 
 static void start(struct thread_pool *pool, unsigned nr)
 {
-	sigset_t all, before;
-
-	/* Signals are for the thread that called us. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (pool->nr_threads < nr && !pthread_create(&pool->threads[pool->nr_threads], NULL, work, pool))
+	while (pool->nr_threads < nr && !thread_start(&pool->threads[pool->nr_threads], work, pool))
 		pool->nr_threads++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 int thread_pool_new(unsigned nr_workers, struct thread_pool **ret)

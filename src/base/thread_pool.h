@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
 
 struct thread_pool;
@@ -15,6 +16,9 @@ struct thread_pool;
  * the caller of thread_pool_finish(), 1 is the helper.
  */
 typedef void thread_pool_task(void *ctx, unsigned worker, unsigned task);
+
+/* A thread that gets no signals: they are for those that were there. 0, or an error as of pthread_create(3). */
+int thread_start(pthread_t *ret, void *(*run)(void *ctx), void *ctx);
 
 /* As many workers as there are CPUs for this thread, 8 at most; at least 1. */
 unsigned thread_pool_useful_size(void);

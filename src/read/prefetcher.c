@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +266,6 @@ static void prefetcher_free(struct prefetcher *prefetcher)
 int prefetcher_start(struct session *session, unsigned nr_workers, struct prefetcher **ret)
 {
 	struct prefetcher *prefetcher = calloc(1, sizeof(*prefetcher));
-	sigset_t all, before;
 
 	if (!prefetcher || thread_pool_new(nr_workers, &prefetcher->pool)) {
 		free(prefetcher);
@@ -284,11 +282,7 @@ int prefetcher_start(struct session *session, unsigned nr_workers, struct prefet
 	session->before_change = wait_for_all;
 	session->before_change_ctx = prefetcher;
 	invite(prefetcher, (struct unpack_helper){.wanted = want_help, .ctx = prefetcher});
-	/* Signals are for the thread that was there. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int err = pthread_create(&prefetcher->thread, NULL, prefetch, prefetcher);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int err = thread_start(&prefetcher->thread, prefetch, prefetcher);
 	if (err) {
 		prefetcher_free(prefetcher);
 		return -err;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/thread_pool.h"
@@ -99,14 +98,8 @@ int unpack_pool_new(size_t nr, struct unpack_pool **ret)
 /* Those that cannot be had are done without. */
 static void start(struct unpack_pool *pool)
 {
-	sigset_t all, before;
-
-	/* Signals are the business of the thread that called us. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (pool->nr < pool->nr_wanted && !pthread_create(&pool->threads[pool->nr], NULL, work, pool))
+	while (pool->nr < pool->nr_wanted && !thread_start(&pool->threads[pool->nr], work, pool))
 		pool->nr++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pool->nr_wanted = 0;
 }
 

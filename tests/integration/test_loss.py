@@ -212,17 +212,22 @@ def fixture_gated(recorder, programs, tmp_path):
     return start
 
 
-@pytest.mark.parametrize('options', [[], ['-z'], ['--threads'], ['--threads', '--single-file', '-z']], ids=' '.join)
-def test_a_recorder_that_is_stopped_counts_what_it_missed(gated, millrace, need_tracefs, tmp_path, options):
-    """All calls are made while it is stopped: most are lost, none is forgotten."""
-    file = tmp_path / 'p.data'
-    process, gate = gated(['-m', '64K', *options], file, 100000)
+def miss_all_calls(process, gate):
+    """The calls behind the gate are made while the recorder is stopped; then it ends."""
     command = child_of(process)
     process.send_signal(signal.SIGSTOP)
     gate.write_text('')
     wait_until(lambda: stat_of(command)[0] == 'Z', 'all calls are made')
     process.send_signal(signal.SIGCONT)
     process.communicate()
+
+
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads'], ['--threads', '--single-file', '-z']], ids=' '.join)
+def test_a_recorder_that_is_stopped_counts_what_it_missed(gated, millrace, need_tracefs, tmp_path, options):
+    """All calls are made while it is stopped: most are lost, none is forgotten."""
+    file = tmp_path / 'p.data'
+    process, gate = gated(['-m', '64K', *options], file, 100000)
+    miss_all_calls(process, gate)
     assert process.returncode == 0
     check_law(millrace, file, 'getppid', 200000)
     assert loss_of(millrace, file)['lost'] > 100000
@@ -235,12 +240,7 @@ def test_a_pipe_does_not_claim_to_cover_what_it_lost(recorder, millrace, program
     with file.open('wb') as out:
         process = recorder(['-m', '64K', '-e', COUNTED, '-o', '-', '--', sys.executable, '-c', GATE, fifo,
                             programs / 'syscalls', '-t', '2', '-n', '100000'], stdout=out)
-        command = child_of(process)
-        process.send_signal(signal.SIGSTOP)
-        fifo.write_text('')
-        wait_until(lambda: stat_of(command)[0] == 'Z', 'all calls are made')
-        process.send_signal(signal.SIGCONT)
-        process.communicate()
+        miss_all_calls(process, fifo)
     loss = loss_of(millrace, file)
     in_gaps = sum(gap['records'] for gap in loss['gaps'])
     assert loss['lost'] > 100000 and loss['lost_untimed'] == loss['lost'] - in_gaps > 0, loss

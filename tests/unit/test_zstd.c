@@ -68,6 +68,14 @@ static void check_chunks(struct zstd_unpacker *unpacker, struct span packed, str
 	free(out);
 }
 
+static void open_both(struct zstd_packer **ret_packer, struct zstd_unpacker **ret_unpacker)
+{
+	if (!zstd_available())
+		skip();
+	assert_int_equal(zstd_packer_new(ret_packer), 0);
+	assert_int_equal(zstd_unpacker_new(ret_unpacker), 0);
+}
+
 /* An empty frame gives nothing, and is not the end. */
 static void frames_follow_one_another(void **state)
 {
@@ -78,12 +86,9 @@ static void frames_follow_one_another(void **state)
 	struct buf packed = {0};
 
 	(void)state;
-	if (!zstd_available())
-		skip();
+	open_both(&packer, &unpacker);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i % 1000 * i / 5000);
-	assert_int_equal(zstd_packer_new(&packer), 0);
-	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
 	put_frame(packer, &packed, (struct span){bytes, 0}, true);
 	put_frame(packer, &packed, (struct span){bytes, BYTES}, true);
 	put_frame(packer, &packed, (struct span){bytes, 0}, false);
@@ -108,12 +113,9 @@ static void damage_is_noticed(void **state)
 	struct buf packed = {0};
 
 	(void)state;
-	if (!zstd_available())
-		skip();
+	open_both(&packer, &unpacker);
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i % 100 * i / 500);
-	assert_int_equal(zstd_packer_new(&packer), 0);
-	assert_int_equal(zstd_unpacker_new(&unpacker), 0);
 	put_frame(packer, &packed, (struct span){bytes, LEN}, true);
 	const size_t first = packed.len;
 	put_frame(packer, &packed, (struct span){bytes, LEN}, false);

@@ -2,7 +2,6 @@
 #include "analyze/dwarf/debug_ahead.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -121,18 +120,6 @@ static void free_files(struct debug_ahead *ahead)
 	free(ahead);
 }
 
-/* Signals are for the thread that called us. */
-static int start_thread(struct debug_ahead *ahead)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int err = pthread_create(&ahead->thread, NULL, work, ahead);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err;
-}
-
 struct debug_ahead *debug_ahead_start(char *const paths[], unsigned nr, bool lines)
 {
 	struct debug_ahead *ahead = thread_pool_useful_size() > 1 ? calloc(1, sizeof(*ahead)) : NULL;
@@ -144,7 +131,7 @@ struct debug_ahead *debug_ahead_start(char *const paths[], unsigned nr, bool lin
 		add_file(ahead, paths[i]);
 	pthread_mutex_init(&ahead->lock, NULL);
 	pthread_cond_init(&ahead->left, NULL);
-	if (ahead->nr && !start_thread(ahead))
+	if (ahead->nr && !thread_start(&ahead->thread, work, ahead))
 		return ahead;
 	pthread_cond_destroy(&ahead->left);
 	pthread_mutex_destroy(&ahead->lock);
