@@ -505,6 +505,49 @@ static void test_names_that_were_chosen(void **state)
 	stacks_free(stacks);
 }
 
+/* All have the range of the function that they are inlined into. */
+static void test_functions_inlined_into_one(void **state)
+{
+	(void)state;
+	static const struct hist_options by_symbol = {.keys = {HIST_SYM}, .nr_keys = 1};
+	static struct symbol symbols[NR_ALIKE];
+	static char names[NR_ALIKE][ALIKE_BYTES];
+	struct hist *hist;
+	size_t nr;
+
+	for (unsigned i = 0; i < NR_ALIKE; i++) {
+		snprintf(names[i], sizeof(names[i]), "f%u", i);
+		symbols[i] = (struct symbol){.start = 0x10, .end = 0x20, .name = names[i], .inlined = true};
+	}
+	assert_int_equal(hist_new(&by_symbol, &hist), 0);
+	nr_comparisons = 0;
+	for (unsigned i = 0; i < 2 * NR_ALIKE; i++)
+		add(hist, place(&sh, &lib_a, &symbols[i % NR_ALIKE], 0x11), 1);
+	assert_true(nr_comparisons < 2 * NR_ALIKE);
+	/* Where the one of them that is not inlined calls itself, that is the same function. */
+	const struct symbol around = {.start = 0x10, .end = 0x20, .name = "f7"};
+	add(hist, place(&sh, &lib_a, &around, 0x11), 1);
+	sorted(hist, &nr);
+	assert_int_equal(nr, NR_ALIKE);
+	hist_free(hist);
+}
+
+/* One after the other, as programs of BPF are. */
+static void test_functions_at_one_place(void **state)
+{
+	(void)state;
+	const struct symbol other = {.start = sym_x.start, .end = sym_x.end, .name = "other"};
+	struct hist *hist;
+	size_t nr;
+
+	assert_int_equal(hist_new(&default_keys, &hist), 0);
+	add(hist, place(&sh, &lib_a, &sym_x, 0x11), 1);
+	add(hist, place(&sh, &lib_a, &other, 0x11), 1);
+	sorted(hist, &nr);
+	assert_int_equal(nr, 2);
+	hist_free(hist);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -521,6 +564,8 @@ int main(void)
 		cmocka_unit_test(test_sort_without_trees),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_names_of_one_length),
+		cmocka_unit_test(test_functions_inlined_into_one),
+		cmocka_unit_test(test_functions_at_one_place),
 		cmocka_unit_test(test_names_that_were_chosen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,8 +119,8 @@ static int compare_symbol(const struct hist_place *a, const struct hist_place *b
 	}
 	int order = compare_u64(a->symbol->start, b->symbol->start);
 	order = order ? order : compare_u64(a->symbol->end, b->symbol->end);
-	/* Two builds of one name may have different functions at the same place. */
-	return order || a->dso == b->dso ? order : strcmp(a->symbol->name, b->symbol->name);
+	/* Two builds of one name may have different functions at the same place, and so may programs of BPF. */
+	return order ? order : strcmp(a->symbol->name, b->symbol->name);
 }
 
 static int compare_symbol_name(const struct hist_place *a, const struct hist_place *b)
@@ -327,14 +327,15 @@ static uint64_t comm_hash(struct hist *hist, const struct comm *comm)
 	return hist->last_comm_hash;
 }
 
-/* As they are compared: addresses of symbols are those of one object. */
+/* As they are compared. Functions that were inlined into one have all its range: only their names are different. */
 static uint64_t symbol_hash(const struct hist_place *place)
 {
 	const struct symbol *symbol = place->symbol;
 
 	if (!symbol)
 		return place->address;
-	return hash_mix(dso_hash(place->dso), symbol->by_name ? hash_text(symbol->name) : symbol->start);
+	const uint64_t hash = hash_mix(dso_hash(place->dso), hash_text(symbol->name));
+	return symbol->by_name ? hash : hash_mix(hash, symbol->start);
 }
 
 /* Equal texts are one object. */
