@@ -7,11 +7,14 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 
-/* Where a frame counts below samples of one name, thread and CPU, which are all shown or all hidden. */
+/* Where a function counts below samples of one name, thread and CPU, which are all shown or all hidden. */
 struct known_caller {
 	struct hist_entry *entry; /* NULL: empty */
 	const struct comm *comm;
-	uint32_t tid, frame;
+	const struct dso *dso;
+	const struct symbol *symbol;
+	uint64_t address; /* without a symbol */
+	uint32_t tid;
 	int32_t cpu;
 	bool filtered;
 };
@@ -43,15 +46,27 @@ static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t 
 	return nr;
 }
 
-/* The slot of a caller; *slot->entry is NULL when another one was there. */
-static struct known_caller *known_caller(const struct count *count, const struct hist_place *place, uint32_t frame)
+static bool is_about(const struct known_caller *known, const struct hist_place *place)
 {
-	uint64_t hash = hash_mix((uintptr_t)place->comm, (uint64_t)place->tid << 32 | frame) + place->filtered;
+	return known->symbol == place->symbol && known->dso == place->dso && known->address == place->address &&
+	       known->comm == place->comm && known->tid == place->tid && known->cpu == place->cpu &&
+	       known->filtered == place->filtered;
+}
+
+/* The slot of a caller; *slot->entry is NULL when another one was there. */
+static struct known_caller *known_caller(const struct count *count, const struct hist_place *place)
+{
+	uint64_t hash = hash_mix((uintptr_t)place->symbol ^ place->address, (uintptr_t)place->comm + place->tid);
 	struct known_caller *slot = &count->callers[hash >> 32 & (KNOWN_CALLERS - 1)];
 
-	if (slot->comm != place->comm || slot->tid != place->tid || slot->frame != frame || slot->cpu != place->cpu ||
-	    slot->filtered != place->filtered)
-		*slot = (struct known_caller){NULL, place->comm, place->tid, frame, place->cpu, place->filtered};
+	if (!is_about(slot, place))
+		*slot = (struct known_caller){.comm = place->comm,
+					      .dso = place->dso,
+					      .symbol = place->symbol,
+					      .address = place->address,
+					      .tid = place->tid,
+					      .cpu = place->cpu,
+					      .filtered = place->filtered};
 	return slot;
 }
 
@@ -82,7 +97,7 @@ static int add_callers(const struct count *count, uint32_t index, const struct t
 			if (!place.details)
 				return -ENOMEM;
 		} else if (!place.details) {
-			known = known_caller(count, &place, frame);
+			known = known_caller(count, &place);
 		}
 		int added = hist_add_caller(count->hist, &place, cell->amount.period, &known->entry);
 		if (added > 0 && count->options->uses)
