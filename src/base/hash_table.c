@@ -6,8 +6,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* MOST_IN_A_ROW: random keys fill more slots in a row once in 10^10 times, in a table that is as full as it gets. */
-enum { FIRST_SLOTS = 64, MOST_IN_A_ROW = 256 };
+enum {
+	FIRST_SLOTS = 64,
+	/* Random keys fill more slots in a row once in 10^10 times, in a table that is as full as it gets. */
+	MOST_IN_A_ROW = 256,
+	MOST_SLOTS_PER_ITEM = 8, /* else it is cheaper to make a table that is cleared anew as it grows */
+};
 
 /* These numbers are for a kernel without the call: nothing else depends on them being secret. */
 uint64_t hash_secret[2] = {0xa0761d6478bd642f, 0xe7037ed1a0b428db};
@@ -33,7 +37,7 @@ void hash_table_fini(struct hash_table *table)
 
 void hash_table_clear(struct hash_table *table)
 {
-	if (table->nr_slots > FIRST_SLOTS)
+	if (table->nr_slots > FIRST_SLOTS && table->nr < table->nr_slots / MOST_SLOTS_PER_ITEM)
 		hash_table_fini(table);
 	else if (table->nr)
 		memset(table->slots, 0, table->nr_slots * sizeof(*table->slots));

@@ -42,8 +42,9 @@ struct hash_table {
 	bool mixes_keys;         /* private: places are those of hash_mix() of a key */
 };
 
-void hash_table_fini(struct hash_table *table);  /* leaves an empty, usable table */
-void hash_table_clear(struct hash_table *table); /* the same, cheaper for a small table that is filled again */
+void hash_table_fini(struct hash_table *table); /* leaves an empty, usable table */
+/* The same, cheaper for a table that is filled again: it keeps its slots if it was small, or had used many of them. */
+void hash_table_clear(struct hash_table *table);
 
 /* Room for one more, so that the next add cannot fail. 0 or -ENOMEM. */
 int hash_table_reserve(struct hash_table *table);

@@ -200,6 +200,24 @@ static void test_clear(void **state)
 	hash_table_fini(&table);
 }
 
+/* What is filled again with as much does not grow again; one that had much more once does not stay large. */
+static void test_clear_keeps_slots(void **state)
+{
+	struct hash_table table = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(hash_table_add_number(&table, i, 1), 0);
+	const size_t nr_slots = table.nr_slots;
+	hash_table_clear(&table);
+	assert_int_equal(table.nr_slots, nr_slots);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(hash_table_add_number(&table, i, 1), 0);
+	hash_table_clear(&table);
+	assert_int_equal(table.nr_slots, 0);
+	hash_table_fini(&table);
+}
+
 static void test_hashes(void **state)
 {
 	const char text[] = "0123456789abcdef";
@@ -252,11 +270,17 @@ static void test_stable_hashes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),           cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_spreads),         cmocka_unit_test(test_chosen_keys),
-		cmocka_unit_test(test_many_of_one_key), cmocka_unit_test(test_same_key),
-		cmocka_unit_test(test_remove),          cmocka_unit_test(test_clear),
-		cmocka_unit_test(test_hashes),          cmocka_unit_test(test_chosen_bytes),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_spreads),
+		cmocka_unit_test(test_chosen_keys),
+		cmocka_unit_test(test_many_of_one_key),
+		cmocka_unit_test(test_same_key),
+		cmocka_unit_test(test_remove),
+		cmocka_unit_test(test_clear),
+		cmocka_unit_test(test_clear_keeps_slots),
+		cmocka_unit_test(test_hashes),
+		cmocka_unit_test(test_chosen_bytes),
 		cmocka_unit_test(test_stable_hashes),
 	};
 
