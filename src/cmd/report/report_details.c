@@ -430,13 +430,13 @@ const struct hist_details *details_of_access(struct details *details, const stru
 	return keep(details, &found);
 }
 
-int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
-		      const struct hist_details **ret, struct diag *reterr)
+/* *reterr may stay empty: out of memory. */
+static int find_details(struct details *details, const struct session_record *record, const struct location *at,
+			const struct hist_details **ret, struct diag *reterr)
 {
 	uint64_t quantum = details->options.quantum_ns, time = record->sample.time;
 	struct hist_details found = {0};
 
-	diag_set(reterr, -ENOMEM, "out of memory");
 	if (needs(details, HIST_TIME))
 		found.time_ns = quantum ? time / quantum * quantum : time;
 	if (needs(details, HIST_SOCKET))
@@ -466,6 +466,14 @@ int details_of_sample(struct details *details, const struct session_record *reco
 		return -ENOMEM;
 	*ret = keep(details, &found);
 	return *ret ? 0 : -ENOMEM;
+}
+
+int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
+		      const struct hist_details **ret, struct diag *reterr)
+{
+	reterr->text[0] = '\0';
+	int err = find_details(details, record, at, ret, reterr);
+	return err && !reterr->text[0] ? diag_set(reterr, err, "out of memory") : err;
 }
 
 const struct hist_details *details_of_host(struct details *details, const char *host)
