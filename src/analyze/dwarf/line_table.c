@@ -475,6 +475,18 @@ static enum line_event run_to_row(const struct operations *operations, struct li
 	return run(operations, 1, &last, files, state, at);
 }
 
+/* The same for a few rows, for which to find what operations come down to takes longer than to run them. */
+static enum line_event run_few(const struct line_header *header, struct line_state *state, struct cursor *at)
+{
+	enum line_event event = LINE_GOES_ON;
+
+	while (event == LINE_GOES_ON && cursor_left(at) && !at->bad) {
+		const uint8_t operation = cursor_u8(at);
+		event = run_any(header, NULL, state, at, operation);
+	}
+	return event == LINE_GOES_ON ? LINE_PROGRAM_END : event;
+}
+
 /*
  * Linkers leave the sequence of a function that they have left out: GNU ld and lld at 0, lld also at -1 or -2 (-z
  * dead-reloc-in-nonalloc). Its rows would overlap those of code that is there.
@@ -778,7 +790,6 @@ static const struct sequence *find_sequence(const struct line_table *table, uint
 bool line_table_find(const struct line_table *table, uint64_t address, uint32_t *ret_file, uint32_t *ret_line)
 {
 	const struct sequence *sequence = find_sequence(table, address);
-	struct operations operations;
 
 	if (table->rows)
 		return find_row(table, address, ret_file, ret_line);
@@ -790,10 +801,9 @@ bool line_table_find(const struct line_table *table, uint64_t address, uint32_t 
 	struct line_state state = {mark->address, mark->file, mark->line, mark->operation}, found;
 	struct cursor at = table->header.program;
 	cursor_take(&at, mark->at);
-	find_operations(&table->header, &operations);
 	do
 		found = state;
-	while (run_to_row(&operations, NULL, &state, &at) == LINE_ROW && state.address <= address);
+	while (run_few(&table->header, &state, &at) == LINE_ROW && state.address <= address);
 	*ret_file = found.file;
 	*ret_line = found.line;
 	return true;

@@ -134,13 +134,12 @@ static uint32_t frame_hash(const struct calltree *tree, uint32_t frame)
 
 static int compare_frames(const struct calltree *tree, uint32_t left, uint32_t right)
 {
-	const struct location *a = stacks_location(tree->stacks, left), *b = stacks_location(tree->stacks, right);
-
 	if (left == right)
 		return 0;
 	const char *a_line = frame_line(tree, left), *b_line = frame_line(tree, right);
 	if (a_line && b_line)
-		return strcmp(a_line, b_line);
+		return a_line == b_line ? 0 : strcmp(a_line, b_line);
+	const struct location *a = stacks_location(tree->stacks, left), *b = stacks_location(tree->stacks, right);
 	if (tree->key == CALLTREE_ADDRESS || !a->symbol || !b->symbol)
 		return compare_in_dso(a, a->ip, b, b->ip);
 	/* Functions that were inlined into one have all its range. */

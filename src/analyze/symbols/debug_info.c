@@ -67,9 +67,10 @@ struct object {
 	struct debug_functions *functions; /* NULL: not needed yet, and so is split */
 	struct hash_table tables;          /* struct line_table, by offset in the section */
 	uint64_t line_bytes;               /* that may still be read for them */
-	struct hash_table files;           /* struct file_path, by unit and file */
-	struct hash_table names;           /* readable ones, by where the debug information has theirs */
-	struct hash_table symbols;         /* inlined ones, by their name and what they are in */
+	bool has_line_bytes;
+	struct hash_table files;   /* struct file_path, by unit and file */
+	struct hash_table names;   /* readable ones, by where the debug information has theirs */
+	struct hash_table symbols; /* inlined ones, by their name and what they are in */
 };
 
 /* Of a file of a unit. */
@@ -87,6 +88,18 @@ struct line_answer {
 	struct source_line line; /* path NULL: nothing */
 };
 
+/* What is known of the address that a line was asked for last: there are as many lines as functions inlined in it. */
+struct line_place {
+	struct dso *dso;      /* NULL: nothing */
+	uint64_t address, at; /* at: as the debug information counts */
+	struct object *object;
+	struct dwarf_unit *unit;
+	struct die root;
+	const struct line_table *table; /* NULL: no line is known */
+	bool has_scope;                 /* it was looked for */
+	struct scope *scope;
+};
+
 struct debug_info {
 	pthread_mutex_t lock; /* of all below */
 	const char *symfs;
@@ -94,6 +107,7 @@ struct debug_info {
 	bool no_demangle;
 	struct debug_ahead *ahead; /* NULL: nothing is unpacked ahead */
 	struct object objects[MAX_OPEN];
+	struct line_place last_line;
 	uint64_t clock;
 	uint64_t long_name_bytes; /* that there may still be */
 	struct pool pool;         /* answers, their paths and symbols */
@@ -388,8 +402,6 @@ static void object_open(struct debug_info *info, struct object *object, struct d
 		module_open(info, object);
 	else
 		object_open_files(info, object);
-	if (object->dwarf)
-		object->line_bytes = dwarf_line_section(object->dwarf)->counted_len;
 }
 
 /* The one used longest ago makes room. */
@@ -406,6 +418,7 @@ static struct object *object_of(struct debug_info *info, struct dso *dso)
 		if (object->used < oldest->used)
 			oldest = object;
 	}
+	info->last_line.dso = NULL;
 	object_close(oldest);
 	object_open(info, oldest, dso);
 	oldest->used = ++info->clock;
@@ -481,6 +494,9 @@ static const struct line_table *find_table(struct object *object, const struct d
 	if (!die_attr(root, DW_AT_stmt_list, &attr) || !die_attr_number(&attr, &offset))
 		return NULL;
 	table = hash_table_find_item(&object->tables, offset);
+	if (!object->has_line_bytes)
+		object->line_bytes = sections.line->counted_len;
+	object->has_line_bytes = true;
 	if (table || line_table_read(&sections, offset, &table))
 		return table;
 	if (hash_table_add(&object->tables, offset, table)) {
@@ -513,28 +529,48 @@ static const char *find_path(struct debug_info *info, struct object *object, con
 	return added->path;
 }
 
+static struct line_place *line_place_of(struct debug_info *info, struct dso *dso, uint64_t address)
+{
+	struct line_place *place = &info->last_line;
+	struct line_place found = {.address = address};
+
+	if (place->dso == dso && place->address == address)
+		return place;
+	found.object = find_place(info, dso, address, &found.unit, &found.at);
+	if (found.object && die_root(found.unit, &found.root))
+		found.table = find_table(found.object, &found.root);
+	found.dso = dso;
+	*place = found;
+	return place;
+}
+
+/* The innermost one; NULL: none. */
+static struct scope *scope_of(struct line_place *place)
+{
+	if (!place->has_scope)
+		place->scope = find_scope(place->object, place->unit, place->at);
+	place->has_scope = true;
+	return place->scope;
+}
+
 static void read_line(struct debug_info *info, struct line_answer *answer)
 {
-	uint64_t at;
-	struct dwarf_unit *unit;
-	struct die root;
-	struct object *object = find_place(info, answer->dso, answer->address, &unit, &at);
-	const struct line_table *table = object && die_root(unit, &root) ? find_table(object, &root) : NULL;
+	struct line_place *place = line_place_of(info, answer->dso, answer->address);
 	uint64_t file = 0;
 	uint32_t row_file;
 	unsigned line = 0;
 
-	if (!table)
+	if (!place->table)
 		return;
 	if (answer->frame) {
-		if (!find_call(find_scope(object, unit, at), answer->frame, &file, &line))
+		if (!find_call(scope_of(place), answer->frame, &file, &line))
 			return;
 	} else {
-		if (!line_table_find(table, at, &row_file, &line))
+		if (!line_table_find(place->table, place->at, &row_file, &line))
 			return;
 		file = row_file;
 	}
-	answer->line.path = find_path(info, object, table, &root, file);
+	answer->line.path = find_path(info, place->object, place->table, &place->root, file);
 	answer->line.line = line;
 }
 

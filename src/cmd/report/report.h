@@ -81,7 +81,8 @@ struct frame_lines {
 	const struct stacks *stacks;
 	bool full_paths, offsets; /* offsets: "+12" where no line is known */
 	struct pool pool;
-	const char **texts; /* by frame; NULL: not looked up; "": not known */
+	struct hash_table kept; /* texts, by their hash */
+	const char **texts;     /* by frame; NULL: not looked up; "": not known */
 };
 
 struct graph {

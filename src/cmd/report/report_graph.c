@@ -19,6 +19,19 @@ enum { LEVEL_WIDTH = sizeof(level_off) - 1 };
 /* Every line of a graph begins with it. */
 static const char graph_indent[] = "            ";
 
+/* One copy: lines of many addresses are the same, and are compared often. NULL: out of memory. */
+static const char *keep_line(struct frame_lines *lines, const char *text, size_t len)
+{
+	const uint64_t key = hash_bytes(text, len);
+
+	for (struct hash_slot *slot = hash_table_find(&lines->kept, key); slot;
+	     slot = hash_table_next(&lines->kept, slot))
+		if (strcmp(slot->item, text) == 0)
+			return slot->item;
+	char *copy = pool_text(&lines->pool, text, len);
+	return copy && !hash_table_add(&lines->kept, key, copy) ? copy : NULL;
+}
+
 /* "": not known. */
 static const char *look_up_line(struct frame_lines *lines, const struct location *at)
 {
@@ -30,7 +43,7 @@ static const char *look_up_line(struct frame_lines *lines, const struct location
 		if (lines->offsets && at->symbol)
 			buf_printf(&text, "+%" PRIu64, at->address - at->symbol->start);
 	}
-	const char *kept = text.len && !text.failed ? pool_text(&lines->pool, buf_text(&text), text.len) : NULL;
+	const char *kept = text.len && !text.failed ? keep_line(lines, buf_text(&text), text.len) : NULL;
 	return kept ? kept : "";
 }
 
@@ -70,6 +83,7 @@ void graph_fini(struct graph *graph)
 {
 	calltree_fini(&graph->tree);
 	free(graph->lines.texts);
+	hash_table_fini(&graph->lines.kept);
 	pool_fini(&graph->lines.pool);
 }
 

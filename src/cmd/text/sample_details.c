@@ -10,6 +10,7 @@
 #include "analyze/symbols/debug_info.h"
 #include "analyze/symbols/jit_code.h"
 #include "base/buf.h"
+#include "base/text.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
 #include "tasks/off_cpu.h"
@@ -40,7 +41,10 @@ bool source_text_line(struct debug_info *info, const struct location *at, unsign
 	struct source_line found;
 
 	if (find_line(info, at, &found)) {
-		buf_printf(out, "%s:%u", shown_path(found.path, flags), found.line);
+		char line[DIGITS_ROOM]; /* many are made: printf(3) takes longer than to find them */
+		buf_put_text(out, shown_path(found.path, flags));
+		buf_put_u8(out, ':');
+		buf_put(out, line, (size_t)(digits_put_decimal(line, found.line) - line));
 		return true;
 	}
 	if (at->symbol && flags & SOURCE_SYMBOL)
