@@ -24,8 +24,17 @@ static size_t put_step(const uint8_t *step, uint64_t *seed, uint8_t *bytes, size
 		*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 		bytes[at++] = (uint8_t)(*seed >> 56);
 	}
-	for (; length && at < BYTES_MAX && distance <= at; length--, at++)
-		bytes[at] = bytes[at - distance];
+	if (length > BYTES_MAX - at)
+		length = BYTES_MAX - at;
+	if (distance > at)
+		return at;
+	/* What is there repeats, so that each copy may be twice as long. */
+	for (const uint8_t *from = bytes + at - distance; length;) {
+		const size_t known = (size_t)(bytes + at - from), nr = length < known ? length : known;
+		memcpy(bytes + at, from, nr);
+		length -= nr;
+		at += nr;
+	}
 	return at;
 }
 
