@@ -806,18 +806,24 @@ def test_overwritten_rings(record, options):
     35 us a wait, or twice as much beside other load, and then too much to compare times. Nor does a thread's time have
     what a hypervisor takes from it between two waits. So one recording of four has times as near as that, while waits
     and their order are right in each.
+
+    Wake-ups of all tasks of the machine are in these rings. Other load that wakes tasks 100,000 times in a second fills
+    1 MiB in 50 ms, and the rings then hold the last moments of the threads alone. The file says so: no wait is the
+    first of a thread.
     """
     for _ in range(4):
-        threads, waits = record('futex', 2, '--overwrite', '-m', '1M', '--off-cpu=0', *options, milliseconds=200)
+        threads, waits = record('futex', 2, '--overwrite', '-m', '1M' if options else '16M', '--off-cpu=0', *options,
+                                milliseconds=200)
         mine = {thread: sorted((wait for wait in waits[thread.tid] if wait.end_ns > thread.from_ns and
                                 wait.left_ns < thread.to_ns), key=lambda wait: wait.end_ns) for thread in threads}
         for thread, of in mine.items():
             between_them = [after.left_ns - before.end_ns for before, after in zip(of, of[1:])]
             assert not any(wait.flags & UNKNOWN for wait in of) and all(ns >= 0 for ns in between_them)
             assert len(of) <= thread.nr_switches + 2
-            if not options:  # they hold all of it
-                assert len(of) >= thread.nr_switches - 2
-        if all(times_are_near(thread, of, whole=not options) for thread, of in mine.items()):
+        began = all(any(wait.flags & STARTING for wait in waits[thread.tid]) for thread in threads)
+        if not options and began:  # they hold all of it
+            assert all(len(of) >= thread.nr_switches - 2 for thread, of in mine.items())
+        if (began or options) and all(times_are_near(thread, of, whole=not options) for thread, of in mine.items()):
             return
     pytest.fail(f'{[(vars(thread), time_off(thread, of), len(of)) for thread, of in mine.items()]}')
 
