@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/fd.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -227,4 +233,68 @@ void notifier_notify(struct notifier *notifier)
 		return;
 	if (atomic_exchange_explicit(&notifier->armed, false, memory_order_relaxed))
 		(void)!fd_write(notifier->fd, &one, sizeof(one));
+}
+
+enum { NUMBER_DIGITS = 16, MOST_NAMES = 20000 };
+
+static bool is_temporary(const char *name, const char *prefix)
+{
+	const size_t len = strlen(prefix);
+
+	if (strncmp(name, prefix, len) || strlen(name + len) != NUMBER_DIGITS)
+		return false;
+	for (const char *at = name + len; *at; at++)
+		if (!isxdigit((unsigned char)*at))
+			return false;
+	return true;
+}
+
+static bool is_old(const struct stat *st, int64_t older_than_s)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return st->st_uid == geteuid() && now.tv_sec - st->st_mtim.tv_sec >= older_than_s &&
+	       now.tv_sec - st->st_ctim.tv_sec >= older_than_s;
+}
+
+/*
+ * A lease for writing is given for a file that is open nowhere else. Who opens it while we have the lease waits for a
+ * moment, and we get a signal: SIGURG, which does nothing, in place of SIGIO, which would end the process.
+ */
+static bool is_unused(int fd)
+{
+	return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
+}
+
+static void look_at(int dir_fd, const char *name, int64_t older_than_s,
+		    void (*remove_directory)(int dir_fd, const char *name))
+{
+	struct stat st;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) || !is_old(&st, older_than_s))
+		return;
+	if (S_ISDIR(st.st_mode) && remove_directory)
+		remove_directory(dir_fd, name);
+	if (!S_ISREG(st.st_mode))
+		return;
+	AUTO_FD int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_old(&st, older_than_s) && is_unused(fd))
+		unlinkat(dir_fd, name, 0);
+}
+
+void fd_remove_leftovers(int dir_fd, const char *prefix, int64_t older_than_s,
+			 void (*remove_directory)(int dir_fd, const char *name))
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	for (unsigned i = 0; dir && i < MOST_NAMES && (entry = readdir(dir)); i++)
+		if (is_temporary(entry->d_name, prefix))
+			look_at(dirfd(dir), entry->d_name, older_than_s, remove_directory);
+	if (dir)
+		closedir(dir);
 }

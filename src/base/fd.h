@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fd: reads and writes whole buffers through file descriptors: EINTR and short transfers are handled here. Any thread.
- * Also the notifier, which wakes a thread through a file descriptor.
+ * Also temporary files that are left, and the notifier, which wakes a thread through a file descriptor.
  */
 #pragma once
 
@@ -36,6 +36,18 @@ int fd_slurp_rest(int fd, size_t max_bytes, struct buf *ret);
 
 /* Reads the decimal number in a one-line file such as those of /proc/sys. 0 or -errno; -EINVAL: it is no number. */
 int fd_slurp_long(const char *path, long *ret);
+
+enum { LEFTOVER_S = 3600 }; /* of that age no start of a recording and no copy is under way */
+
+/*
+ * Removes the temporary files that processes which were killed have left in a directory: those that are called `prefix`
+ * and 16 hexadecimal digits, that the caller owns, that were not changed for so long, neither their contents nor their
+ * names, and that no process has open: on a file system that cannot tell (no leases, fcntl(2)) all stay.
+ * remove_directory is called with each directory of such a name, owner and age; NULL: they stay. dir_fd may be of
+ * O_PATH. Of a very large directory only a part is looked at.
+ */
+void fd_remove_leftovers(int dir_fd, const char *prefix, int64_t older_than_s,
+			 void (*remove_directory)(int dir_fd, const char *name));
 
 /*
  * notifier: wakes a thread that sleeps in poll(2). The first notification after notifier_arm() writes to the eventfd;

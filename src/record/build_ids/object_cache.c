@@ -168,6 +168,15 @@ static void copy_fini(struct copy *copy)
 	free(copy->place);
 }
 
+/* Of recorders that were killed: an object whose copy did not become whole is copied again. */
+static void remove_leftovers(int dir_fd, const char *leaf)
+{
+	char prefix[64];
+
+	snprintf(prefix, sizeof(prefix), ".%s.", leaf);
+	fd_remove_leftovers(dir_fd, prefix, LEFTOVER_S, NULL);
+}
+
 /* A recorder in another PID namespace may have our number, and make the same copy. */
 static int copy_begin(const struct cache_entry *entry, struct copy *ret)
 {
@@ -179,6 +188,7 @@ static int copy_begin(const struct cache_entry *entry, struct copy *ret)
 	ret->dir_fd = make_directories(entry->dir_fd, ret->place);
 	if (ret->dir_fd < 0)
 		return ret->dir_fd;
+	remove_leftovers(ret->dir_fd, entry->leaf);
 	do {
 		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 			return -errno;

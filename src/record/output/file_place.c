@@ -234,7 +234,7 @@ static int form_temporary(char ret_name[FILE_PLACE_TEMPORARY_ROOM])
 
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -errno;
-	snprintf(ret_name, FILE_PLACE_TEMPORARY_ROOM, ".millrace-%016llx", (unsigned long long)number);
+	snprintf(ret_name, FILE_PLACE_TEMPORARY_ROOM, FILE_PLACE_TEMPORARY "%016llx", (unsigned long long)number);
 	return 0;
 }
 

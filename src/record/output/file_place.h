@@ -40,6 +40,7 @@ int file_place_create(const struct file_place *place);
  * file_place_rename() gives it its final name, replacing a file of that name, or file_place_discard() removes it. 0 or
  * -errno.
  */
+#define FILE_PLACE_TEMPORARY ".millrace-" /* what such names begin with; fd_remove_leftovers() */
 enum { FILE_PLACE_TEMPORARY_ROOM = 32 };
 int file_place_create_temporary(const struct file_place *place, char ret_name[FILE_PLACE_TEMPORARY_ROOM]);
 int file_place_rename(const struct file_place *place, const char *temporary);

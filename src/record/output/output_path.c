@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/diag.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "record/output/file_place.h"
 
@@ -301,6 +302,12 @@ static void unnamed_free(struct unnamed_output *unnamed)
 	free(unnamed);
 }
 
+/* What recorders left that were killed while what was recorded before had a temporary name. */
+static void remove_leftovers(const struct file_place *place)
+{
+	fd_remove_leftovers(place->dir_fd, FILE_PLACE_TEMPORARY, LEFTOVER_S, remove_recording);
+}
+
 /* Something that is there, and stays: a device, a named pipe, one of our own descriptors. */
 static bool is_special(const struct file_place *place)
 {
@@ -330,6 +337,7 @@ static int open_path(const char *path, bool named, struct output_path *ret, stru
 		if (dest.fd < 0)
 			return create_error(dest.path, dest.fd, reterr);
 	} else {
+		remove_leftovers(&place);
 		dest.made = named;
 		dest.fd = named ? create_file(&place, &dest, reterr) : create_unnamed(&place, &dest.unnamed, reterr);
 		if (dest.fd < 0)
@@ -415,6 +423,7 @@ int output_path_open_directory(const char *path, struct output_path *ret, struct
 		return err;
 	if (asprintf(&dest.main_path, "%s/" MAIN_FILE, place.path) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
+	remove_leftovers(&place);
 	dest.fd = create_directory(&place, &dest, reterr);
 	if (dest.fd < 0) {
 		free(dest.main_path);
