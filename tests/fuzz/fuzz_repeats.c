@@ -14,16 +14,30 @@
 
 enum { BYTES_MAX = 400 << 10, STEP_BYTES = 5 };
 
-/* Literals, which do not repeat, and behind them bytes from some distance. */
-static size_t put_step(const uint8_t *step, uint64_t *seed, uint8_t *bytes, size_t at)
+/* Bytes that do not repeat. */
+static const uint8_t *literals(void)
+{
+	static uint8_t bytes[BYTES_MAX];
+	uint64_t seed = 1;
+
+	for (size_t i = 0; i < BYTES_MAX && !bytes[BYTES_MAX - 1]; i++) {
+		seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		bytes[i] = (uint8_t)(seed >> 56);
+	}
+	return bytes;
+}
+
+/* The next literals, of which `nr_put` are there, and behind them bytes from some distance. */
+static size_t put_step(const uint8_t *step, size_t *nr_put, uint8_t *bytes, size_t at)
 {
 	size_t nr_literals = (size_t)step[0] << (step[1] & 7), length = (size_t)step[2] << (step[1] >> 3 & 7);
 	size_t distance = 1 + (((size_t)step[3] << 8 | step[4]) << (step[1] >> 6) * 2);
 
-	for (; nr_literals && at < BYTES_MAX; nr_literals--) {
-		*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-		bytes[at++] = (uint8_t)(*seed >> 56);
-	}
+	if (nr_literals > BYTES_MAX - at)
+		nr_literals = BYTES_MAX - at;
+	memcpy(bytes + at, literals() + *nr_put, nr_literals);
+	*nr_put += nr_literals;
+	at += nr_literals;
 	if (length > BYTES_MAX - at)
 		length = BYTES_MAX - at;
 	if (distance > at)
@@ -61,15 +75,14 @@ static void check(struct span bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO_FREE uint8_t *bytes = malloc(BYTES_MAX);
-	uint64_t seed = 1;
-	size_t len = 0;
+	size_t len = 0, nr_literals = 0;
 
 	if (!bytes)
 		abort();
 	if (!zstd_available() || !size)
 		return 0;
 	for (size_t at = 0; at + STEP_BYTES <= size; at += STEP_BYTES)
-		len = put_step(data + at, &seed, bytes, len);
+		len = put_step(data + at, &nr_literals, bytes, len);
 	AUTO_FREE uint8_t *as_long = malloc(len + !len); /* sanitizers see what is read behind it */
 	if (!as_long)
 		abort();
