@@ -1193,6 +1193,7 @@ void pipeline_add_stage(struct writer *writer, struct stage *stage)
 	stage->next = NULL;
 	stage->output = pipeline;
 	*last = stage;
+	writer->nr_keeping += stage->ops->flush != NULL;
 	if (!stage->ops->flush || pipeline->flushes)
 		return;
 	pipeline->flushes = true;
@@ -1279,6 +1280,7 @@ int producer_open(struct writer *stage, struct writer **ret)
 	pipeline->producer.next = producer_of(writer);
 	writer->producers = &pipeline->producers;
 	writer->nr_behind = &pipeline->nr_behind;
+	writer->nr_keeping = stage->nr_keeping;
 	*ret = writer;
 	return 0;
 }

@@ -250,6 +250,8 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 		end_producer_pass(stream, epoch, (uint64_t)total, whole, pass);
 	else
 		end_pass(stream, (uint64_t)total, whole, pass);
+	if (pass == STREAM_FIX)
+		writer_fix_position(stream->writer);
 	if (pass == STREAM_COMMIT)
 		writer_commit(stream->writer, false);
 	if (stream->storage)
@@ -260,6 +262,32 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	/* Pairs with the acquire of the thread that tells the file's readers that so much is there. */
 	atomic_store_explicit(&stream->stored, stream->writer->stored, memory_order_release);
 	return total;
+}
+
+static int pump_each(struct stream *const streams[], size_t nr, enum stream_pass pass, struct stream **ret_failed)
+{
+	for (size_t i = 0; i < nr; i++) {
+		int64_t moved = stream_pump(streams[i], pass);
+		if (moved < 0) {
+			*ret_failed = streams[i];
+			return (int)moved;
+		}
+	}
+	return 0;
+}
+
+/*
+ * What a stage keeps has to wait for a pass that begins after it was read: with the passes in front of it a commit is
+ * about all that has come, and not about what came before the last one, or, of two such stages, the one before that.
+ */
+int streams_pump(struct stream *const streams[], size_t nr, enum stream_pass pass, struct stream **ret_failed)
+{
+	unsigned nr_before = nr && pass == STREAM_COMMIT ? streams[0]->writer->nr_keeping : 0;
+	int err = 0;
+
+	for (unsigned i = 0; i < nr_before && !err; i++)
+		err = pump_each(streams, nr, STREAM_FIX, ret_failed);
+	return err ? err : pump_each(streams, nr, pass, ret_failed);
 }
 
 void stream_relieve(struct stream *stream)

@@ -74,7 +74,9 @@ struct stream {
 enum stream_pass {
 	STREAM_FLOW, /* take from rings that hold at least flush_bytes */
 	STREAM_ALL,  /* take whatever is there */
-	/* the same, then writer_commit(): the writer holds back no bytes that came before the previous such pass */
+	/* the same, then writer_fix_position(): stages get it, and learn that all before this pass has come */
+	STREAM_FIX,
+	/* STREAM_ALL, then writer_commit(): the writer holds back no bytes that came before the previous such pass */
 	STREAM_COMMIT,
 	/* take whatever is there, mark the round, and wait until the writer has stored all of it (WRITER_ALL) */
 	STREAM_DRAIN,
@@ -95,6 +97,12 @@ int stream_put_early(struct stream *stream, size_t ring, struct span records);
  * with enough bytes.
  */
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
+
+/*
+ * Such a pass of each of the streams that a thread has; STREAM_COMMIT: behind as many STREAM_FIX passes as stages keep
+ * batches, so that these pass on what the first one found. 0, or -errno and the stream that failed.
+ */
+int streams_pump(struct stream *const streams[], size_t nr, enum stream_pass pass, struct stream **ret_failed);
 
 /*
  * Called by the relief thread (relief.h): takes whatever is there; marks and commits are left to the stream's thread.

@@ -263,6 +263,10 @@ COMMITTED = {
     'switched': ['--switch-output=1s'],
     'switched-direct': ['--switch-output=1s', '--writer=direct'],
     'switched-zstd': ['--switch-output=1s', '-z'],
+    'off-cpu': ['--off-cpu', '--call-graph=unwind'],
+    'off-cpu-zstd': ['--off-cpu', '--call-graph=unwind', '-z'],
+    'threads-off-cpu': ['--threads', '--off-cpu', '--call-graph=unwind', '-z'],
+    'one-file-off-cpu': ['--threads', '--single-file', '--off-cpu', '--call-graph=unwind', '-z'],
     'pipe': ['-o', '-'],
     'pipe-zstd': ['-o', '-', '-z'],
 }

@@ -24,6 +24,7 @@
 #include "stream/producers.h"
 #include "stream/relief.h"
 #include "stream/ring.h"
+#include "stream/stage.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
 
@@ -1015,6 +1016,73 @@ static void test_a_visit_ends_at_the_first_head(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
+/* A stage as those that need all older records: it keeps a batch until a pass that began later has come. */
+struct waiting {
+	struct stage stage;
+	struct batch *first, **last;
+};
+
+static int wait_for_older(struct stage *stage, struct batch *batch)
+{
+	struct waiting *waiting = (struct waiting *)stage;
+
+	*waiting->last = batch;
+	waiting->last = &batch->next;
+	return 0;
+}
+
+static int pass_complete(struct stage *stage, enum stage_flush why)
+{
+	struct waiting *waiting = (struct waiting *)stage;
+	const bool all = why == STAGE_MEMORY || why == STAGE_END;
+
+	while (waiting->first && (all || waiting->first->read_ns <= stage->complete_ns)) {
+		struct batch *batch = waiting->first;
+		waiting->first = batch->next;
+		if (!waiting->first)
+			waiting->last = &waiting->first;
+		assert_int_equal(stage_pass(stage, batch), 0);
+	}
+	return 0;
+}
+
+/* A commit is about what came before it, though two stages wait for later passes, in each of which there is more. */
+static void test_a_commit_reaches_behind_stages_that_wait(void **state)
+{
+	static const struct stage_ops ops = {.name = "waiting", .process = wait_for_older, .flush = pass_complete};
+	const struct batch_pool_params params = {.nr_pipelines = 1, .no_index = true, .nr_workers = 1};
+	static struct fake fake;
+	struct waiting waiting[2];
+	struct storing_and_producing producing = {.storage.store = store_and_produce, .fake = &fake};
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .storage = &producing.storage};
+	struct stream *streams[] = {&stream}, *failed = NULL;
+	struct writer *inner;
+	struct batch_pool *pool;
+	uint64_t counts[1] = {0}, marks = 0;
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &stream.writer), 0);
+	for (size_t i = 0; i < 2; i++) {
+		waiting[i] = (struct waiting){.stage.ops = &ops, .last = &waiting[i].first};
+		pipeline_add_stage(stream.writer, &waiting[i].stage);
+	}
+	for (; fake.next < 10; fake.next++)
+		assert_true(produce(&fake, fake.next));
+	assert_int_equal(streams_pump(streams, 1, STREAM_ALL, &failed), 0);
+	pipeline_run_stages(stream.writer);
+	assert_int_equal(writer_mem_bytes(inner).len, 0);
+	assert_int_equal(streams_pump(streams, 1, STREAM_COMMIT, &failed), 0);
+	pipeline_run_stages(stream.writer);
+	assert_true(check_numbers(writer_mem_bytes(inner), counts, 1, &marks) >= 10);
+	assert_null(failed);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+	batch_pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1037,6 +1105,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_waits_for_the_end),
 		cmocka_unit_test(test_a_stall_is_relieved),
 		cmocka_unit_test(test_storing_is_a_part_of_the_threads_time),
+		cmocka_unit_test(test_a_commit_reaches_behind_stages_that_wait),
 	};
 	return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }

@@ -242,11 +242,9 @@ static bool note_failure(struct reader *reader, struct stream *stream, int err)
 /* False when a stream failed. */
 static bool pass_before_switch(struct reader *reader)
 {
-	for (size_t i = 0; i < reader->nr_streams; i++) {
-		int64_t moved = stream_pump(reader->streams[i], STREAM_COMMIT);
-		if (!note_failure(reader, reader->streams[i], moved < 0 ? (int)moved : 0))
-			return false;
-	}
+	reader->err = streams_pump(reader->streams, reader->nr_streams, STREAM_COMMIT, &reader->failed);
+	if (reader->err)
+		return false;
 	reader->passed = true;
 	if (atomic_fetch_sub(&reader->control->nr_to_pass, 1) == 1)
 		wake_others(reader);
@@ -391,13 +389,7 @@ static void drain_until_stopped(struct reader *reader)
 		relief_lock(reader->relief);
 		if (!switches || switch_writers(reader)) {
 			enum stream_pass pass = next_pass(reader, stop, ready > 0);
-			for (size_t i = 0; i < reader->nr_streams && !reader->err; i++) {
-				int64_t moved = stream_pump(reader->streams[i], pass);
-				if (moved < 0) {
-					reader->err = (int)moved;
-					reader->failed = reader->streams[i];
-				}
-			}
+			reader->err = streams_pump(reader->streams, reader->nr_streams, pass, &reader->failed);
 		}
 		if (!reader->err) {
 			report_stored(reader);
