@@ -135,28 +135,57 @@ static void note_time(const struct layout *layout, const uint8_t *record, const 
 		fields->last_ns = time_ns;
 }
 
-static void take(const struct extent_stats *stats, const uint8_t *record, const struct perf_event_header *header,
-		 uint32_t *counts, struct extent_fields *fields)
+int extent_tally_begin(struct extent_tally *tally, const struct extent_stats *stats)
 {
+	*tally = (struct extent_tally){
+		.stats = stats,
+		.fields = {.first_ns = UINT64_MAX},
+		.counts = calloc(stats->nr_events + 1, sizeof(*tally->counts)),
+		.id_offset = stats->nr_events > 1 ? stats->id_offset : -1,
+	};
+	return tally->counts ? 0 : -ENOMEM;
+}
+
+void extent_tally_record(struct extent_tally *tally, const uint8_t *record, const struct perf_event_header *header)
+{
+	const struct extent_stats *stats = tally->stats;
 	size_t event = event_of(stats, record, header);
 	uint64_t lost;
 
-	fields->nr_records++;
+	tally->fields.nr_records++;
 	if (stats->nr_events)
-		note_time(&stats->layouts[event], record, header, fields);
+		note_time(&stats->layouts[event], record, header, &tally->fields);
 	switch (header->type) {
 	case PERF_RECORD_SAMPLE:
-		if (counts)
-			counts[event]++;
+		if (tally->counts)
+			tally->counts[event]++;
 		break;
 	case PERF_RECORD_LOST: /* id, lost */
 		if (!u64_at(record, header, 16, &lost))
-			fields->lost += lost;
+			tally->fields.lost += lost;
 		break;
 	case PERF_RECORD_THROTTLE:
 	case PERF_RECORD_UNTHROTTLE: break;
-	default: fields->nr_others++;
+	default: tally->fields.nr_others++;
 	}
+}
+
+void extent_tally_new_id(struct extent_tally *tally, uint64_t id)
+{
+	uint64_t event_plus_1 = hash_table_find_number(&tally->stats->ids, id);
+
+	tally->known[id % KNOWN_EVENTS] = (struct known_event){id, event_plus_1 ? event_plus_1 - 1 : 0};
+}
+
+void extent_tally_samples(struct extent_tally *tally, uint64_t nr, uint64_t first_ns, uint64_t last_ns)
+{
+	tally->fields.nr_records += (uint32_t)nr;
+	if (first_ns < tally->fields.first_ns)
+		tally->fields.first_ns = first_ns;
+	if (last_ns > tally->fields.last_ns)
+		tally->fields.last_ns = last_ns;
+	if (tally->id_offset < 0)
+		tally->counts[0] += (uint32_t)nr;
 }
 
 static void keep_counts(const uint32_t *counts, size_t nr_events, struct extent_info *info)
@@ -173,6 +202,21 @@ static void keep_counts(const uint32_t *counts, size_t nr_events, struct extent_
 			info->counts[info->fields.nr_counts++] = (struct extent_count){(uint32_t)i, counts[i]};
 }
 
+void extent_tally_end(struct extent_tally *tally, size_t bytes, struct extent_info *ret)
+{
+	struct extent_info info = {.fields = tally->fields};
+
+	info.fields.bytes = bytes;
+	if (info.fields.first_ns > info.fields.last_ns) { /* none has a time */
+		info.fields.first_ns = 0;
+		info.fields.last_ns = UINT64_MAX;
+	}
+	if (tally->counts)
+		keep_counts(tally->counts, tally->stats->nr_events, &info);
+	free(tally->counts);
+	*ret = info;
+}
+
 static uint64_t load_u64(const uint8_t *at)
 {
 	uint64_t value;
@@ -181,39 +225,23 @@ static uint64_t load_u64(const uint8_t *at)
 	return value;
 }
 
-/* Events of ids that came before, by their lowest bits: most records of an extent are of few events and CPUs. */
-struct known_event {
-	uint64_t id; /* 0, which is that of no event: none */
-	size_t event;
-};
-enum { KNOWN_EVENTS = 16 };
-
-static size_t known_event(const struct extent_stats *stats, struct known_event *known, uint64_t id)
-{
-	struct known_event *slot = &known[id % KNOWN_EVENTS];
-
-	if (slot->id != id) {
-		uint64_t event_plus_1 = hash_table_find_number(&stats->ids, id);
-		*slot = (struct known_event){id, event_plus_1 ? event_plus_1 - 1 : 0};
-	}
-	return slot->event;
-}
-
 /*
- * The samples that records begin with, as far as they are plain: each record of a recording passes here. Returns their
- * bytes.
+ * The samples that records begin with, as far as they are plain: most records of a recording. Returns their bytes.
  */
-static size_t take_samples(const struct extent_stats *stats, struct span records, struct known_event *known,
-			   uint32_t *counts, struct extent_fields *fields)
+static size_t take_samples(struct extent_tally *tally, struct span records)
 {
+	enum {
+		AHEAD_BYTES = 2048
+	}; /* that are fetched while a record is looked at: an extent is not in a near cache */
+	const struct extent_stats *stats = tally->stats;
 	const uint8_t *bytes = records.ptr;
-	const bool has_ids = stats->nr_events > 1;
-	uint64_t first_ns = fields->first_ns, last_ns = fields->last_ns, nr = 0;
+	uint64_t first_ns = UINT64_MAX, last_ns = 0, nr = 0;
 	struct perf_event_header header;
 	size_t at = 0;
 
 	for (; records.len - at >= sizeof(header); at += header.size, nr++) {
 		const uint8_t *record = bytes + at;
+		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES));
 		memcpy(&header, record, sizeof(header));
 		if (header.type != PERF_RECORD_SAMPLE || header.size < stats->plain_bytes ||
 		    header.size > records.len - at)
@@ -223,41 +251,33 @@ static size_t take_samples(const struct extent_stats *stats, struct span records
 			break;
 		first_ns = time_ns < first_ns ? time_ns : first_ns;
 		last_ns = time_ns > last_ns ? time_ns : last_ns;
-		counts[has_ids ? known_event(stats, known, load_u64(record + stats->id_offset)) : 0]++;
+		if (tally->id_offset >= 0)
+			extent_tally_id(tally, load_u64(record + tally->id_offset));
 	}
-	fields->first_ns = first_ns;
-	fields->last_ns = last_ns;
-	fields->nr_records += nr;
+	if (nr)
+		extent_tally_samples(tally, nr, first_ns, last_ns);
 	return at;
 }
 
 void extent_stats_records(const struct extent_stats *stats, struct span records, struct extent_info *ret)
 {
-	AUTO_FREE uint32_t *counts = calloc(stats->nr_events + 1, sizeof(*counts));
-	struct extent_info info = {.fields = {.bytes = records.len, .first_ns = UINT64_MAX}};
-	struct known_event known[KNOWN_EVENTS] = {0};
 	const uint8_t *bytes = records.ptr;
 	struct perf_event_header header;
+	struct extent_tally tally;
+	bool counts = !extent_tally_begin(&tally, stats);
 
 	for (size_t at = 0; records.len - at >= sizeof(header); at += header.size) {
 		if (counts)
-			at += take_samples(stats, (struct span){bytes + at, records.len - at}, known, counts,
-					   &info.fields);
+			at += take_samples(&tally, (struct span){bytes + at, records.len - at});
 		if (records.len - at < sizeof(header))
 			break;
 		memcpy(&header, bytes + at, sizeof(header));
 		if (header.size < sizeof(header) || header.size > records.len - at) {
-			info.fields.first_ns = 0; /* no records: readers must not skip them */
-			info.fields.last_ns = UINT64_MAX;
+			tally.fields.first_ns = 0; /* no records: readers must not skip them */
+			tally.fields.last_ns = UINT64_MAX;
 			break;
 		}
-		take(stats, bytes + at, &header, counts, &info.fields);
+		extent_tally_record(&tally, bytes + at, &header);
 	}
-	if (info.fields.first_ns > info.fields.last_ns) { /* none has a time */
-		info.fields.first_ns = 0;
-		info.fields.last_ns = UINT64_MAX;
-	}
-	if (counts)
-		keep_counts(counts, stats->nr_events, &info);
-	*ret = info;
+	extent_tally_end(&tally, records.len, ret);
 }

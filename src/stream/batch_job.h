@@ -38,6 +38,7 @@ struct batch_job {
 	bool plain;                     /* store it uncompressed */
 	bool commit; /* when it is written, call writer_commit() of the inner writer; under the pool's lock */
 	struct extent_info info; /* statistics of its records; the pipeline takes it over */
+	bool has_info;           /* a stage has made them */
 	bool done;
 };
 

@@ -350,7 +350,8 @@ void batch_pool_count_dropped(struct batch_pool *pool, const char *reason, uint6
 
 static void note_stats(const struct batch_pool *pool, struct batch_job *job)
 {
-	extent_stats_records(pool->stats, (struct span){job->batch.records, job->batch.len}, &job->info);
+	if (!job->has_info)
+		extent_stats_records(pool->stats, (struct span){job->batch.records, job->batch.len}, &job->info);
 	job->info.came_bytes = job->came_len;
 }
 

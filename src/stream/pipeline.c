@@ -370,6 +370,19 @@ int stage_pass(struct stage *stage, struct batch *batch)
 	return err;
 }
 
+const struct extent_stats *stage_extent_stats(const struct stage *stage)
+{
+	return stage->output->pool->stats;
+}
+
+void stage_set_extent_info(struct batch *batch, const struct extent_info *info)
+{
+	struct batch_job *job = (struct batch_job *)batch;
+
+	job->info = *info;
+	job->has_info = true;
+}
+
 struct batch *stage_batch_new(struct stage *stage)
 {
 	struct pipeline *output = stage->output;

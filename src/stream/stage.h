@@ -59,6 +59,8 @@ enum stage_flush {
 	STAGE_END,    /* the output ends, at a switch or at the end of the recording: all batches must go; last call */
 };
 
+struct extent_info;
+struct extent_stats;
 struct ledger;
 struct stage;
 
@@ -69,9 +71,7 @@ struct stage_ops {
 	 * batch->examined and what it points to.
 	 */
 	void (*examine)(const struct stage *stage, struct batch *batch);
-	/*
-	 * Owns the batch, and passes it on or frees it also after an error. 0, or -errno, with which the output ends.
-	 */
+	/* Owns the batch: passes it on or frees it, also after an error. 0, or -errno, with which the output ends. */
 	int (*process)(struct stage *stage, struct batch *batch);
 	/* NULL: the stage never keeps a batch. 0 or -errno, as above. STAGE_MEMORY, STAGE_END: also after an error. */
 	int (*flush)(struct stage *stage, enum stage_flush why);
@@ -121,14 +121,7 @@ void stage_makers_add(struct stage_maker **first, struct stage_maker *maker);
 /* Calls initial_state() of the makers that have it, once for each. 0 or -errno. */
 int stage_makers_initial_state(struct stage_maker *first, struct span records);
 
-/*
- * For stages, in process() and flush().
- */
-
-/*
- * For a batch in its final form, before stage_pass(): calls the next stage's examine(). Any thread, but not in
- * process().
- */
+/* Outside of process(), by any thread, for a batch in its final form: calls the next stage's examine(). */
 static inline void stage_examine(const struct stage *stage, struct batch *batch)
 {
 	batch->examined = NULL;
@@ -136,8 +129,15 @@ static inline void stage_examine(const struct stage *stage, struct batch *batch)
 		stage->next->ops->examine(stage->next, batch);
 }
 
-/* Gives the batch to the next stage, or to be stored. 0, or an error that the caller must return. */
+/*
+ * In process() and flush(), as all that follows: gives the batch to the next stage, or to be stored. 0, or an error
+ * that the caller must return.
+ */
 int stage_pass(struct stage *stage, struct batch *batch);
+
+/* Statistics for the index of a batch without offset: the last stage that reads all its records may make them. */
+const struct extent_stats *stage_extent_stats(const struct stage *stage);
+void stage_set_extent_info(struct batch *batch, const struct extent_info *info); /* which gets info->counts */
 
 /* An empty batch of the pool. NULL: none is free, and waiting would not help: pass on or free some. */
 struct batch *stage_batch_new(struct stage *stage);

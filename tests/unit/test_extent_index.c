@@ -233,6 +233,141 @@ static void test_records_that_are_too_long(void **state)
 	extent_stats_free(stats);
 }
 
+enum { NR_EVENTS = 3, NR_IDS = 40 };
+
+/* 40 CPUs: more ids than are remembered. Events 0 and 2 have a raw field of their own behind what all have. */
+static void make_events(struct event_desc events[NR_EVENTS], uint64_t ids[NR_EVENTS][NR_IDS])
+{
+	for (size_t i = 0; i < NR_EVENTS; i++) {
+		for (size_t k = 0; k < NR_IDS; k++)
+			ids[i][k] = 1000 + 17 * i + 100 * k;
+		events[i] = (struct event_desc){
+			.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+						PERF_SAMPLE_TIME | (i == 1 ? 0 : PERF_SAMPLE_RAW),
+				 .sample_id_all = true},
+			.ids = ids[i],
+			.nr_ids = NR_IDS,
+		};
+	}
+}
+
+/* Samples of all ids and of an unknown one, and each 50th record is another: with a loss, a throttling, a task's name.
+ */
+static void put_records(struct buf *records, uint64_t ids[NR_EVENTS][NR_IDS], uint32_t counts[NR_EVENTS])
+{
+	for (uint64_t i = 0; i < 2000; i++) {
+		const size_t event = i % NR_EVENTS;
+		uint64_t sample[5] = {i % 97 ? ids[event][i * i % NR_IDS] : 5, 0x1000 * i, 7,
+				      1000000 + i * 7919 % 5000};
+		uint64_t other[5] = {ids[2][1], 3, 9 | 9ULL << 32, 1000000 + 7,
+				     ids[2][1]}; /* id, lost; tid, time, id */
+		struct perf_event_header header = {PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, sizeof(header) + 32};
+
+		if (i % 50 == 49) {
+			static const uint32_t kinds[] = {PERF_RECORD_LOST, PERF_RECORD_THROTTLE, PERF_RECORD_COMM};
+			header = (struct perf_event_header){kinds[i / 50 % 3], 0, sizeof(header) + sizeof(other)};
+			buf_put(records, &header, sizeof(header));
+			buf_put(records, other, sizeof(other));
+			continue;
+		}
+		counts[i % 97 ? event : 0]++;
+		header.size = (uint16_t)(header.size + (event == 1 ? 0 : 8));
+		buf_put(records, &header, sizeof(header));
+		buf_put(records, sample, header.size - sizeof(header));
+	}
+}
+
+/* As a stage does that goes through the records for its own purpose. */
+static void tally_records(const struct extent_stats *stats, struct span records, struct extent_info *ret)
+{
+	struct perf_event_header header;
+	struct extent_tally tally;
+
+	assert_int_equal(extent_tally_begin(&tally, stats), 0);
+	for (size_t at = 0; at < records.len; at += header.size) {
+		const uint8_t *record = (const uint8_t *)records.ptr + at;
+		uint64_t id, time_ns;
+		memcpy(&header, record, sizeof(header));
+		if (header.type != PERF_RECORD_SAMPLE) {
+			extent_tally_record(&tally, record, &header);
+			continue;
+		}
+		memcpy(&id, record + tally.id_offset, sizeof(id));
+		memcpy(&time_ns, record + 32, sizeof(time_ns));
+		extent_tally_id(&tally, id);
+		extent_tally_samples(&tally, 1, time_ns, time_ns);
+	}
+	extent_tally_end(&tally, records.len, ret);
+}
+
+static void expect_info(const struct extent_info *info, const struct buf *records, const uint32_t counts[NR_EVENTS])
+{
+	const struct extent_fields expected = {
+		.bytes = records->len,
+		.first_ns = 1000000,
+		.last_ns = 1004997,
+		.lost = 14 * 3,
+		.nr_records = 2000,
+		.nr_others = 13,
+		.nr_counts = NR_EVENTS,
+	};
+
+	assert_memory_equal(&info->fields, &expected, sizeof(expected));
+	for (uint32_t i = 0; i < NR_EVENTS; i++) {
+		assert_int_equal(info->counts[i].event, i);
+		assert_int_equal(info->counts[i].nr, counts[i]);
+	}
+}
+
+static void test_statistics_of_records(void **state)
+{
+	uint64_t ids[NR_EVENTS][NR_IDS];
+	struct event_desc events[NR_EVENTS];
+	AUTO_BUF struct buf records = {0};
+	uint32_t counts[NR_EVENTS] = {0};
+	struct extent_stats *stats;
+	struct extent_info info;
+
+	(void)state;
+	make_events(events, ids);
+	put_records(&records, ids, counts);
+	assert_int_equal(extent_stats_new(events, NR_EVENTS, &stats), 0);
+	extent_stats_records(stats, buf_span(&records), &info);
+	expect_info(&info, &records, counts);
+	free(info.counts);
+	tally_records(stats, buf_span(&records), &info);
+	expect_info(&info, &records, counts);
+	free(info.counts);
+	extent_stats_free(stats);
+}
+
+/* Of one event samples have no id, and all are its own. */
+static void test_statistics_of_one_event(void **state)
+{
+	const struct event_desc event = {.attr = {.sample_type = PERF_SAMPLE_TIME}};
+	const uint64_t sample[] = {PERF_RECORD_SAMPLE | 16ULL << 48, 77};
+	AUTO_BUF struct buf records = {0};
+	struct extent_stats *stats;
+	struct extent_tally tally;
+	struct extent_info info;
+
+	(void)state;
+	assert_int_equal(extent_stats_new(&event, 1, &stats), 0);
+	for (int i = 0; i < 3; i++)
+		buf_put(&records, sample, sizeof(sample));
+	extent_stats_records(stats, buf_span(&records), &info);
+	assert_int_equal(info.counts[0].nr, 3);
+	free(info.counts);
+	assert_int_equal(extent_tally_begin(&tally, stats), 0);
+	assert_int_equal(tally.id_offset, -1);
+	extent_tally_samples(&tally, 3, 77, 78);
+	extent_tally_end(&tally, sizeof(sample), &info);
+	assert_int_equal(info.counts[0].nr, 3);
+	assert_int_equal(info.fields.last_ns, 78);
+	free(info.counts);
+	extent_stats_free(stats);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +378,8 @@ int main(void)
 		cmocka_unit_test(test_names_of_parts),
 		cmocka_unit_test(test_a_higher_level_has_larger_extents),
 		cmocka_unit_test(test_records_that_are_too_long),
+		cmocka_unit_test(test_statistics_of_records),
+		cmocka_unit_test(test_statistics_of_one_event),
 	};
 
 	return cmocka_run_group_tests_name("extent index", tests, NULL, NULL);

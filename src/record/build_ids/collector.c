@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "compress/extent_index.h"
+#include "compress/extent_stats.h"
 #include "compress/index_builder.h"
 #include "compress/zstd.h"
 #include "perfdata/object_id.h"
@@ -473,13 +474,38 @@ struct collector {
 			*/
 	size_t kept_bytes;
 	const struct batch_pages *examined; /* of this visit; NULL: it was not */
-	const uint8_t *sample;              /* the last one of this visit, while it lasts; NULL: none, or it is kept */
+	struct extent_tally tally;          /* of the extent that is looked at */
+	bool tallies;
+	const uint8_t *sample; /* the last one of this visit, while it lasts; NULL: none, or it is kept */
 	_Alignas(8) uint8_t joined[UINT16_MAX + 1]; /* a record that came in two parts */
 };
 
 static void examine(const struct stage *stage, struct batch *batch)
 {
 	batch_pages_find(&((const struct collector *)stage)->scan, batch);
+}
+
+/*
+ * An extent's records, which nothing changes any more: their statistics are made in the same pass over memory. There is
+ * none when they were examined.
+ */
+static void observe_extent(struct collector *collector, struct batch *batch)
+{
+	const struct span records = {batch->records, batch->len};
+	bool counts = !collector->gave_up && !batch->examined;
+	struct extent_info info;
+
+	if (counts)
+		collector->tallies = !extent_tally_begin(&collector->tally, stage_extent_stats(&collector->stage));
+	collector_observe_staged(collector, &records, 1);
+	if (!counts)
+		return;
+	extent_tally_end(&collector->tally, batch->len, &info);
+	if (collector->tallies && !collector->gave_up)
+		stage_set_extent_info(batch, &info);
+	else
+		free(info.counts);
+	collector->tallies = false;
 }
 
 static int process(struct stage *stage, struct batch *batch)
@@ -490,7 +516,7 @@ static int process(struct stage *stage, struct batch *batch)
 
 	if (batch->offset == STAGE_NO_OFFSET) {
 		if (batch->len)
-			collector_observe_staged(collector, spans, 1);
+			observe_extent(collector, batch);
 	} else if (batch->len) {
 		collector_observe(collector, batch->offset, spans, batch->tail_len ? 2 : 1);
 	} else if (batch->tail_len) {
@@ -614,6 +640,8 @@ static int observe_record(struct collector *collector, const uint8_t *record, co
 {
 	int err = look_at(collector, record, header);
 
+	if (collector->tallies)
+		extent_tally_record(&collector->tally, record, header);
 	if (!collector->staged_bytes)
 		scan_index(&collector->scan, record, header);
 	collector->scan.place += header->size;
@@ -641,7 +669,11 @@ static size_t observe_run(struct collector *collector, const uint8_t *bytes, siz
 	uint64_t room = collector->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
 	struct sample_batch run;
 
-	fixed_samples_scan(&scan->fixed, &scan->pages, (struct span){bytes, len}, room, &run);
+	if (collector->tallies)
+		fixed_samples_scan_tally(&scan->fixed, &scan->pages, (struct span){bytes, len}, &collector->tally,
+					 &run);
+	else
+		fixed_samples_scan(&scan->fixed, &scan->pages, (struct span){bytes, len}, room, &run);
 	if (run.nr)
 		take_run(collector, bytes, &run);
 	return run.nr ? run.bytes : 0;

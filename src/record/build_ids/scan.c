@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "compress/extent_stats.h"
 #include "compress/index_builder.h"
 #include "compress/zstd.h"
 #include "perfdata/ledger.h"
@@ -145,10 +146,15 @@ static struct fixed_layout fixed_layout_make(const struct sample_layout *layouts
 	return plain;
 }
 
-void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
-			struct sample_batch *ret)
+/* Two functions are made of it: with statistics, and without. */
+static inline __attribute__((always_inline)) void scan_fixed(const struct fixed_layout *layout, struct page_set *pages,
+							     struct span records, uint64_t room,
+							     struct extent_tally *tally, struct sample_batch *ret)
 {
 	const struct fixed_layout at = *layout;
+	const int id_offset = tally ? tally->id_offset : -1;
+	const uint32_t id_end = (uint32_t)(id_offset + (int)sizeof(uint64_t));
+	const uint32_t bytes = id_end > at.bytes ? id_end : at.bytes;
 	const uint8_t *const start = records.ptr, *record = start, *last = start;
 	const uint8_t *const end = start + records.len;
 	const uint8_t *const stop = room < records.len ? start + room : end;
@@ -159,7 +165,7 @@ void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *page
 		/* Another CPU has copied them a moment ago: each line comes from its cache. */
 		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES));
 		memcpy(&header, record, sizeof(header));
-		if (header.type != PERF_RECORD_SAMPLE || header.size < at.bytes || header.size > end - record)
+		if (header.type != PERF_RECORD_SAMPLE || header.size < bytes || header.size > end - record)
 			break;
 		uint16_t mode = header.misc & PERF_RECORD_MISC_CPUMODE_MASK;
 		uint64_t time_ns = u64_at(record + at.time);
@@ -168,6 +174,8 @@ void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *page
 		int32_t pid = mode == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : s32_at(record + at.tid);
 		if (page_set_add(pages, u64_at(record + at.ip), pid, time_ns))
 			break;
+		if (id_offset >= 0)
+			extent_tally_id(tally, u64_at(record + id_offset));
 		run.first_ns = time_ns < run.first_ns ? time_ns : run.first_ns;
 		run.last_ns = time_ns > run.last_ns ? time_ns : run.last_ns;
 		run.nr++;
@@ -176,6 +184,20 @@ void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *page
 	run.bytes = (uint64_t)(record - start);
 	run.last = (uint64_t)(last - start);
 	*ret = run;
+}
+
+void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
+			struct sample_batch *ret)
+{
+	scan_fixed(layout, pages, records, room, NULL, ret);
+}
+
+void fixed_samples_scan_tally(const struct fixed_layout *layout, struct page_set *pages, struct span records,
+			      struct extent_tally *tally, struct sample_batch *ret)
+{
+	scan_fixed(layout, pages, records, UINT64_MAX, tally, ret);
+	if (ret->nr)
+		extent_tally_samples(tally, ret->nr, ret->first_ns, ret->last_ns);
 }
 
 void scan_fini(struct scan *scan)

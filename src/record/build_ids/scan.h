@@ -14,6 +14,7 @@
 #include "record/build_ids/pages.h"
 #include "tasks/map_history.h"
 
+struct extent_tally;
 struct index_builder;
 struct loss_times;
 struct perf_event_header;
@@ -109,3 +110,7 @@ struct sample_batch {
  */
 void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
 			struct sample_batch *ret);
+
+/* The same of records of an extent, which are counted for its statistics, too: extent_tally_begin() returned 0. */
+void fixed_samples_scan_tally(const struct fixed_layout *layout, struct page_set *pages, struct span records,
+			      struct extent_tally *tally, struct sample_batch *ret);
