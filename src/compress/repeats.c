@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "compress/bmi2.h"
 #include "compress/sequences.h"
 
 enum {
@@ -18,6 +23,7 @@ enum {
 	LITERALS_HEADER_BYTES = 3,
 	COPY_BYTES = 16, /* of literals, which most often are fewer */
 	AT_MASK = (1 << 24) - 1,
+	AHEAD_BYTES = 2048, /* that are fetched while a word is looked at */
 };
 
 struct repeats_packer {
@@ -51,7 +57,7 @@ size_t repeats_bound(size_t bytes)
 	       SEQUENCES_BYTES_MAX;
 }
 
-static uint64_t word_at(const uint8_t *at)
+ALWAYS_INLINE uint64_t word_at(const uint8_t *at)
 {
 	uint64_t word;
 
@@ -59,55 +65,71 @@ static uint64_t word_at(const uint8_t *at)
 	return le64toh(word);
 }
 
-/* How many bytes are the same, before `end` of the first. */
-static size_t same_bytes(const uint8_t *one, const uint8_t *other, const uint8_t *end)
+ALWAYS_INLINE bool same_32_bytes(const uint8_t *one, const uint8_t *other)
 {
-	const uint8_t *start = one;
+#ifdef __SSE2__
+	const __m128i *a = (const void *)one, *b = (const void *)other;
+	__m128i same = _mm_and_si128(_mm_cmpeq_epi8(_mm_loadu_si128(a), _mm_loadu_si128(b)),
+				     _mm_cmpeq_epi8(_mm_loadu_si128(a + 1), _mm_loadu_si128(b + 1)));
 
-	for (; end - one >= 4 * WORD; one += 4 * WORD, other += 4 * WORD)
-		if (memcmp(one, other, 4 * WORD))
-			break;
-	for (; end - one >= WORD; one += WORD, other += WORD) {
-		uint64_t differs = word_at(one) ^ word_at(other);
-		if (differs)
-			return (size_t)(one - start) + (size_t)__builtin_ctzll(differs) / 8;
+	return _mm_movemask_epi8(same) == 0xffff;
+#else
+	return memcmp(one, other, 32) == 0;
+#endif
+}
+
+/*
+ * Where bytes first differ from those `distance` before; at most `end`. *next: the first word to look at behind that.
+ * Found by branches, which a CPU predicts, so that it is ahead of the loads.
+ */
+ALWAYS_INLINE const uint8_t *end_of_same(const uint8_t *at, size_t distance, const uint8_t *end, const uint8_t **next)
+{
+	while (end - at >= 32 && same_32_bytes(at, at - distance))
+		at += 32;
+	for (; end - at >= WORD; at += WORD) {
+		uint64_t differs = word_at(at) ^ word_at(at - distance);
+		if (!differs)
+			continue;
+		*next = at;
+		if (!(differs & 0xff)) {
+			__asm__ volatile("");
+			*next += WORD;
+		}
+		return at + __builtin_ctzll(differs) / 8;
 	}
-	while (one < end && *one == *other)
-		one++, other++;
-	return (size_t)(one - start);
+	*next = end;
+	while (at < end && *at == at[-(ptrdiff_t)distance])
+		at++;
+	return at;
 }
 
 /* How many bytes are the same before both places, up to a word. */
-static size_t same_before(const uint8_t *in, size_t at, size_t earlier)
+ALWAYS_INLINE size_t same_before(const uint8_t *at, size_t distance)
 {
-	if (earlier < WORD)
-		return 0;
-	uint64_t differs = word_at(in + at - WORD) ^ word_at(in + earlier - WORD);
+	uint64_t differs = word_at(at - WORD) ^ word_at(at - distance - WORD);
+
 	return differs ? (size_t)__builtin_clzll(differs) / 8 : WORD;
 }
 
 /*
- * Where what stands at `at` stood before; `at` itself: nowhere. After a repeat the words behind it come from behind the
- * same place, most often: records of one kind differ in a few words. Else two words are to be the same.
+ * How far before `at` the two words stood that are there now; 0: they did not, as far as is known. The table has the
+ * places where a first word stood last.
  */
-static size_t find_earlier(const uint8_t *in, size_t at, size_t distance, uint32_t *places)
+ALWAYS_INLINE size_t find_distance(const uint8_t *in, const uint8_t *at, uint64_t word, uint32_t *places)
 {
-	uint64_t word = word_at(in + at);
-
-	if (distance && distance <= at && word_at(in + at - distance) == word)
-		return at - distance;
 	uint64_t hash = word * 0x9e3779b185ebca87;
 	uint32_t *place = &places[hash >> (64 - TABLE_LOG)], was = *place, tag = (uint32_t)hash & ~AT_MASK;
-	size_t earlier = was & AT_MASK;
-	*place = (uint32_t)at | tag;
-	if ((was & ~AT_MASK) != tag || earlier >= at || word_at(in + earlier) != word ||
-	    word_at(in + earlier + WORD) != word_at(in + at + WORD))
-		return at;
-	return earlier;
+	size_t earlier = was & AT_MASK, now = (size_t)(at - in);
+
+	*place = (uint32_t)now | tag;
+	if ((was & ~AT_MASK) != tag || earlier >= now || word_at(in + earlier) != word ||
+	    word_at(in + earlier + WORD) != word_at(at + WORD))
+		return 0;
+	return now - earlier;
 }
 
 /* There is room for COPY_BYTES behind them. */
-static uint8_t *copy_literals(const uint8_t *from, size_t len, const uint8_t *in_end, uint8_t *to)
+ALWAYS_INLINE uint8_t *copy_literals(const uint8_t *from, size_t len, const uint8_t *in_end, uint8_t *to)
 {
 	if (len <= COPY_BYTES && in_end - from >= COPY_BYTES)
 		memcpy(to, from, COPY_BYTES);
@@ -116,33 +138,53 @@ static uint8_t *copy_literals(const uint8_t *from, size_t len, const uint8_t *in
 	return to + len;
 }
 
-/* Writes the literals of a block; its sequences are kept. Returns their end. */
-static uint8_t *find_repeats(struct repeats_packer *packer, const uint8_t *in, size_t at, size_t end, size_t *distance,
-			     uint8_t *out)
+/*
+ * Writes the literals of a block; its sequences are kept. Returns their end. After a repeat the words behind it come
+ * from behind the same place, most often: records of one kind differ in a few words. Else two words are to be the same.
+ */
+ALWAYS_INLINE uint8_t *find_repeats(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t to,
+				    size_t *last_distance, uint8_t *out)
 {
-	size_t literals_from = at;
+	const uint8_t *at = in + from, *const end = in + to, *literals = at;
+	size_t distance = *last_distance;
 
 	while (end - at >= 2 * WORD) {
-		size_t earlier = find_earlier(in, at, *distance, packer->places);
-		if (earlier == at) {
-			at += WORD;
-			continue;
+		uint64_t word = word_at(at);
+		__builtin_prefetch((const void *)((uintptr_t)at + AHEAD_BYTES));
+		if (!distance || word_at(at - distance) != word) {
+			size_t found = find_distance(in, at, word, packer->places);
+			if (!found) {
+				at += WORD;
+				continue;
+			}
+			distance = found;
 		}
-		size_t back = same_before(in, at, earlier);
-		if (back > at - literals_from)
-			back = at - literals_from;
-		size_t behind = at + WORD + same_bytes(in + at + WORD, in + earlier + WORD, in + end);
-		size_t nr_literals = at - back - literals_from;
-		*distance = at - earlier;
-		out = copy_literals(in + literals_from, nr_literals, in + end, out);
-		sequences_add(&packer->sequences, (uint32_t)nr_literals, (uint32_t)(behind - at + back),
-			      (uint32_t)*distance);
-		literals_from = behind;
-		at = (behind + WORD - 1) / WORD * WORD;
-		if (at > end)
-			break;
+		const uint8_t *start = at;
+		if (at - in >= (ptrdiff_t)(distance + WORD))
+			start -= same_before(at, distance);
+		if (start < literals)
+			start = literals;
+		const uint8_t *next, *behind = end_of_same(at + WORD, distance, end, &next);
+		out = copy_literals(literals, (size_t)(start - literals), end, out);
+		sequences_add(&packer->sequences, (uint32_t)(start - literals), (uint32_t)(behind - start),
+			      (uint32_t)distance);
+		literals = behind;
+		at = next;
 	}
-	return copy_literals(in + literals_from, end - literals_from, in + end, out);
+	*last_distance = distance;
+	return copy_literals(literals, (size_t)(end - literals), end, out);
+}
+
+static uint8_t *find_repeats_plain(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t to,
+				   size_t *last_distance, uint8_t *out)
+{
+	return find_repeats(packer, in, from, to, last_distance, out);
+}
+
+BMI2_TARGET static uint8_t *find_repeats_bmi2(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t to,
+					      size_t *last_distance, uint8_t *out)
+{
+	return find_repeats(packer, in, from, to, last_distance, out);
 }
 
 static void put_u24(uint8_t *at, uint32_t value)
@@ -161,7 +203,8 @@ static uint8_t *put_block(struct repeats_packer *packer, const uint8_t *in, size
 	const size_t len = end - from;
 
 	sequences_begin_block(&packer->sequences);
-	uint8_t *at = find_repeats(packer, in, from, end, distance, literals);
+	uint8_t *at = (packer->sequences.has_bmi2 ? find_repeats_bmi2 : find_repeats_plain)(packer, in, from, end,
+											    distance, literals);
 	put_u24(literals_header, LITERALS_OF_20_BITS | (uint32_t)(at - literals) << 4);
 	at = sequences_write(&packer->sequences, at);
 	size_t bytes = (size_t)(at - literals_header);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "compress/bmi2.h"
+
 enum {
 	LITERALS_CODES = 36,
 	LENGTH_CODES = 53,
@@ -37,6 +39,7 @@ static void set_codes(uint8_t *codes, size_t nr_values, const uint8_t *bits)
 
 void sequences_init(struct sequences *sequences)
 {
+	sequences->has_bmi2 = bmi2_is_here();
 	set_codes(sequences->literals_codes, sizeof(sequences->literals_codes), literals_bits);
 	set_codes(sequences->length_codes, sizeof(sequences->length_codes), length_bits);
 	for (size_t share = 1; share <= 1 << TABLE_LOG_MAX; share++)
@@ -71,13 +74,13 @@ struct bit_writer {
 	uint8_t *at; /* 8 bytes may be written */
 };
 
-static void put_bits(struct bit_writer *to, uint64_t value, unsigned nr)
+ALWAYS_INLINE void put_bits(struct bit_writer *to, uint64_t value, unsigned nr)
 {
 	to->bits |= (value & ((UINT64_C(1) << nr) - 1)) << to->nr;
 	to->nr += nr;
 }
 
-static void flush_bits(struct bit_writer *to)
+ALWAYS_INLINE void flush_bits(struct bit_writer *to)
 {
 	uint64_t bits = htole64(to->bits);
 
@@ -87,7 +90,7 @@ static void flush_bits(struct bit_writer *to)
 	to->nr &= 7;
 }
 
-static uint8_t *end_bits(struct bit_writer *to)
+ALWAYS_INLINE uint8_t *end_bits(struct bit_writer *to)
 {
 	flush_bits(to);
 	return to->at + (to->nr > 0);
@@ -242,7 +245,7 @@ static enum table_mode choose_table(struct sequences *sequences, enum sequence_c
 }
 
 /* The state with which a reader ends. */
-static uint32_t last_state(const struct code_table *table, unsigned code)
+ALWAYS_INLINE uint32_t last_state(const struct code_table *table, unsigned code)
 {
 	uint32_t nr_bits = (table->codes[code].bits + (1u << 15)) >> 16;
 	uint32_t value = (nr_bits << 16) - table->codes[code].bits;
@@ -251,7 +254,7 @@ static uint32_t last_state(const struct code_table *table, unsigned code)
 }
 
 /* The state before, from which a reader comes to this one by the bits. */
-static uint32_t put_code(struct bit_writer *to, const struct code_table *table, uint32_t state, unsigned code)
+ALWAYS_INLINE uint32_t put_code(struct bit_writer *to, const struct code_table *table, uint32_t state, unsigned code)
 {
 	uint32_t nr_bits = (state + table->codes[code].bits) >> 16;
 
@@ -260,7 +263,7 @@ static uint32_t put_code(struct bit_writer *to, const struct code_table *table, 
 }
 
 /* What of the values is not in their codes. At most 7 + 3 * 9 bits are there already. */
-static inline void put_rest(struct bit_writer *to, const struct sequence *sequence)
+ALWAYS_INLINE void put_rest(struct bit_writer *to, const struct sequence *sequence)
 {
 	put_bits(to, sequence->literals, literals_bits[sequence->codes[CODE_LITERALS]]);
 	flush_bits(to);
@@ -270,7 +273,7 @@ static inline void put_rest(struct bit_writer *to, const struct sequence *sequen
 }
 
 /* 3.1.1.3.2.1.2: they are read from the last bit on, so all comes in reverse. */
-static uint8_t *put_sequences(const struct sequences *sequences, uint8_t *out)
+ALWAYS_INLINE uint8_t *put_sequences(const struct sequences *sequences, uint8_t *out)
 {
 	const struct code_table *literals = &sequences->tables[CODE_LITERALS];
 	const struct code_table *offset = &sequences->tables[CODE_OFFSET];
@@ -295,6 +298,16 @@ static uint8_t *put_sequences(const struct sequences *sequences, uint8_t *out)
 	return end_bits(&to);
 }
 
+static uint8_t *put_sequences_plain(const struct sequences *sequences, uint8_t *out)
+{
+	return put_sequences(sequences, out);
+}
+
+BMI2_TARGET static uint8_t *put_sequences_bmi2(const struct sequences *sequences, uint8_t *out)
+{
+	return put_sequences(sequences, out);
+}
+
 uint8_t *sequences_write(struct sequences *sequences, uint8_t *out)
 {
 	const uint32_t nr = sequences->nr;
@@ -310,5 +323,5 @@ uint8_t *sequences_write(struct sequences *sequences, uint8_t *out)
 	enum table_mode length = choose_table(sequences, CODE_LENGTH, &out);
 	*modes = (uint8_t)(literals << 6 | offset << 4 | length << 2);
 	sequences->has_tables = true;
-	return put_sequences(sequences, out);
+	return sequences->has_bmi2 ? put_sequences_bmi2(sequences, out) : put_sequences_plain(sequences, out);
 }

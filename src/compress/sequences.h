@@ -41,7 +41,8 @@ struct sequences {
 	uint32_t nr;
 	uint32_t recent[3], recent_before[3]; /* distances: now, and before the block */
 	uint32_t counts[NR_CODES][CODES_MAX]; /* of this block's codes */
-	bool has_tables;                      /* of the block before */
+	bool has_bmi2;
+	bool has_tables; /* of the block before */
 	struct code_table tables[NR_CODES];
 	uint8_t literals_codes[64], length_codes[128]; /* of small values */
 	uint16_t costs[(1 << TABLE_LOG_MAX) + 1];      /* log2 of a share, in 1/256 */
@@ -76,6 +77,8 @@ static inline void move_to_front(uint32_t recent[3], unsigned nr)
 /* 3.1.1.5: the last three distances have the numbers 1 to 3; without literals the last one is not among them. */
 static inline uint32_t sequence_offset(uint32_t recent[3], uint32_t distance, bool literals)
 {
+	if (literals && recent[0] == distance) /* nearly always */
+		return 1;
 	for (unsigned nr = !literals; nr < 3; nr++) {
 		if (recent[nr] == distance) {
 			if (nr)
