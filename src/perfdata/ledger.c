@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash_table.h"
 #include "base/span.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
@@ -321,13 +322,6 @@ int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret)
 	return 0;
 }
 
-static int by_id(const void *a, const void *b)
-{
-	const struct loss_id *left = a, *right = b;
-
-	return (left->id > right->id) - (left->id < right->id);
-}
-
 bool loss_times_samples(const struct loss_times *times, uint32_t event)
 {
 	const struct perf_event_attr *attr = event < times->nr_events ? &times->events[event].attr : NULL;
@@ -380,6 +374,9 @@ static int find_rings(struct loss_times *times)
 	for (size_t i = 0; i < times->nr_ids; i++) {
 		struct loss_id *id = &times->ids[order[i]], *before = i ? &times->ids[order[i - 1]] : NULL;
 		id->ring = before && !by_ring(&order[i - 1], &order[i], times) ? before->ring : order[i];
+		/* Another one may have kept it, before there were more of them. */
+		if (id->last_ns > times->ids[id->ring].last_ns)
+			times->ids[id->ring].last_ns = id->last_ns;
 		times->nr_places += !before || !same_place(before, id);
 	}
 	free(order);
@@ -402,32 +399,52 @@ static void find_cpu(struct loss_times *times)
 	times->cpu_distance = times->events[0].attr.sample_id_all && type & PERF_SAMPLE_CPU ? 8 : -1;
 }
 
+/* In front of the last one, which is of records without an id. 0 or -ENOMEM. */
+static int add_id(struct loss_times *times, uint64_t id, size_t event)
+{
+	/* More than there are, and the last one. */
+	if (array_room(times->ids, times->nr_ids + 1, times->ids_room) ||
+	    hash_table_add_number(&times->numbers, id, times->nr_ids + 1))
+		return -ENOMEM;
+	times->ids[times->nr_ids + 1] = times->ids[times->nr_ids];
+	times->ids[times->nr_ids + 1].ring = times->nr_ids + 1;
+	times->ids[times->nr_ids++] = (struct loss_id){.id = id, .event = (uint32_t)event, .cpu = -1, .tid = -1};
+	return 0;
+}
+
+int loss_times_add_events(struct loss_times *times, const struct event_desc *events, size_t nr_events)
+{
+	const size_t nr_before = times->nr_events;
+	int err = 0;
+
+	times->events = events;
+	times->nr_events = nr_events;
+	if (!nr_before && nr_events) {
+		times->id_offset = sample_id_offset(&events[0].attr);
+		times->id_distance = sample_id_distance(&events[0].attr);
+		times->ids = calloc(1, sizeof(*times->ids));
+		if (!times->ids)
+			return -ENOMEM;
+		times->ids_room = 1;
+		times->ids[0] = (struct loss_id){.cpu = -1, .tid = -1};
+		find_cpu(times);
+	}
+	for (size_t i = nr_before; i < nr_events; i++)
+		for (size_t k = 0; k < events[i].nr_ids && !err; k++)
+			err = add_id(times, events[i].ids[k], i);
+	times->rings_changed |= times->nr_places; /* which were found for those before */
+	return err;
+}
+
 int loss_times_init(struct loss_times *times, const struct event_desc *events, size_t nr_events)
 {
-	size_t nr = 0;
-
-	*times = (struct loss_times){.events = events, .nr_events = nr_events, .id_offset = -1, .id_distance = -1};
-	if (!nr_events)
-		return 0;
-	times->id_offset = sample_id_offset(&events[0].attr);
-	times->id_distance = sample_id_distance(&events[0].attr);
-	for (size_t i = 0; i < nr_events; i++)
-		nr += events[i].nr_ids;
-	times->ids = calloc(nr + 1, sizeof(*times->ids)); /* the last: of records without an id */
-	if (!times->ids)
-		return -ENOMEM;
-	for (size_t i = 0; i < nr_events; i++)
-		for (size_t k = 0; k < events[i].nr_ids; k++)
-			times->ids[times->nr_ids++] =
-				(struct loss_id){.id = events[i].ids[k], .event = (uint32_t)i, .cpu = -1, .tid = -1};
-	qsort(times->ids, times->nr_ids, sizeof(*times->ids), by_id);
-	times->ids[times->nr_ids] = (struct loss_id){.cpu = -1, .tid = -1, .ring = times->nr_ids};
-	find_cpu(times);
-	return 0;
+	*times = (struct loss_times){.id_offset = -1, .id_distance = -1};
+	return loss_times_add_events(times, events, nr_events);
 }
 
 void loss_times_fini(struct loss_times *times)
 {
+	hash_table_fini(&times->numbers);
 	free(times->ids);
 	free(times->gaps);
 	*times = (struct loss_times){0};
@@ -437,11 +454,11 @@ static struct loss_id *find_id(struct loss_times *times, uint64_t id)
 {
 	if (times->last < times->nr_ids && times->ids[times->last].id == id)
 		return &times->ids[times->last];
-	struct loss_id key = {.id = id};
-	struct loss_id *found = times->nr_ids ? bsearch(&key, times->ids, times->nr_ids, sizeof(key), by_id) : NULL;
-	if (found)
-		times->last = (size_t)(found - times->ids);
-	return found;
+	uint64_t number = hash_table_find_number(&times->numbers, id);
+	if (!number)
+		return NULL;
+	times->last = (size_t)number - 1;
+	return &times->ids[times->last];
 }
 
 static uint64_t u64_at(const uint8_t *record, size_t at, size_t size)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_table.h"
 #include "base/span.h"
 #include "perfdata/attr.h"
 
@@ -160,8 +161,9 @@ struct loss_id {
 struct loss_times {
 	const struct event_desc *events; /* borrowed */
 	size_t nr_events;
-	struct loss_id *ids; /* heap; ascending by id; behind them one for records without an id */
-	size_t nr_ids;
+	struct loss_id *ids; /* heap; in the order of events; behind them one for records without an id */
+	size_t nr_ids, ids_room;
+	struct hash_table numbers;    /* by id: the index + 1 */
 	size_t nr_places;             /* CPUs, or tasks with a ring each; right after loss_times_end() */
 	bool rings_changed;           /* which ids share a ring, since that was found out */
 	uint64_t nr_sorted;           /* ids, each time that it was found out */
@@ -175,6 +177,8 @@ struct loss_times {
 
 /* 0 or -ENOMEM. */
 int loss_times_init(struct loss_times *times, const struct event_desc *events, size_t nr_events);
+/* There are more events than before, the first of which are the same; their array may be another. 0 or -ENOMEM. */
+int loss_times_add_events(struct loss_times *times, const struct event_desc *events, size_t nr_events);
 void loss_times_fini(struct loss_times *times); /* zeroed is fine */
 
 /* false: the event is a dummy event: it carries task events and has no samples. */

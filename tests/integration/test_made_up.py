@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Recordings that no recorder would write end in bounded time. Each of these took minutes, or would take hours."""
+import json
 import bisect
 import struct
 import subprocess
@@ -187,3 +188,34 @@ def test_very_many_kernel_modules(run, program, tmp_path):
                 '--kallsyms', tmp_path / 'names'])
     assert done.out.split()[1::2] == [f'f{at}' for at in range(nr)]
     (tmp_path / 'data').unlink()
+
+
+def events_of_a_pipe(*items):
+    """A pipe. Items: ('event', id), ('sample', id, time), ('lost', id, time, number of records)."""
+    attr = perf_file.attr(type=1, config=0, sample_type=1 << 16 | 2 | 4, sample_period=1, bits=1 << 18)
+    task, stream = 7 << 32 | 7, b'PERFILE2' + struct.pack('<Q', 16)
+    for kind, number, *values in items:
+        if kind == 'event':
+            stream += record(64, 0, attr + struct.pack('<Q', number))
+        elif kind == 'sample':
+            stream += record(9, 0, struct.pack('<3Q', number, task, values[0]))
+        else:
+            stream += record(2, 0, struct.pack('<5Q', number, values[1], task, values[0], number))
+    return stream
+
+
+def test_events_between_samples_of_a_pipe(run, program, tmp_path):
+    """What was counted before an event came stays counted, and very many of them take little time."""
+    data = tmp_path / 'data'
+    data.write_bytes(events_of_a_pipe(
+        ('event', 1), ('sample', 1, 1000), ('lost', 1, 2000, 5), ('sample', 1, 3000),
+        ('event', 2), ('sample', 2, 4000), ('lost', 2, 5000, 7), ('sample', 1, 6000)))
+    loss = json.loads(run([program, 'report', '--loss', '--json', '-i', data]).out)
+    assert (loss['captured'], loss['lost']) == (4, 12)
+    assert [(gap['from_ns'], gap['to_ns'], gap['records']) for gap in loss['gaps']] == [
+        (1000, 2000, 5), (4000, 5000, 7)]
+    data.write_bytes(b''.join((events_of_a_pipe(), *(
+        events_of_a_pipe(('event', n), ('sample', n, 1000 * n))[16:] for n in range(1, 40001)))))
+    done = run(['sh', '-c', f'prlimit {CPU_TIME} "$0" report --loss --json -i "$1"', program, data])
+    assert json.loads(done.out)['captured'] == 40000
+    data.unlink()

@@ -974,6 +974,35 @@ static void records_without_times(void **state)
 	}
 }
 
+/* Of a pipe: what is known of the first stays. */
+static void events_are_added(void **state)
+{
+	uint64_t ids[] = {200, 100};
+	struct event_desc events[] = {
+		{.attr = {.sample_type = SAMPLE_TYPE, .sample_id_all = 1}, .ids = ids, .nr_ids = 1},
+		{.attr = {.sample_type = SAMPLE_TYPE, .sample_id_all = 1}, .ids = ids + 1, .nr_ids = 1}};
+	struct event_desc *elsewhere = malloc(sizeof(events));
+	struct loss_times times;
+
+	(void)state;
+	assert_non_null(elsewhere);
+	memcpy(elsewhere, events, sizeof(events));
+	assert_int_equal(loss_times_init(&times, events, 1), 0);
+	TAKE(&times, RECORD_ID_INDEX, 1, 200, 0, 3, (uint64_t)-1);
+	TAKE(&times, PERF_RECORD_SAMPLE, 200, 1000);
+	assert_int_equal(loss_times_add_events(&times, elsewhere, 2), 0);
+	TAKE(&times, RECORD_ID_INDEX, 1, 100, 1, 3, (uint64_t)-1);
+	TAKE(&times, PERF_RECORD_LOST, 100, 4, 0, 2000, 100);
+	assert_int_equal(times.nr_ids, 2);
+	assert_int_equal(times.ids[0].captured, 1);
+	assert_int_equal(times.ids[1].lost_records, 4);
+	assert_int_equal(times.nr_gaps, 1);
+	assert_int_equal(times.gaps[0].from_ns, 1000); /* one ring */
+	assert_int_equal(times.gaps[0].to_ns, 2000);
+	loss_times_fini(&times);
+	free(elsewhere);
+}
+
 /* Whatever a file says, no byte behind a record is looked at: sanitizers watch. */
 static void hostile_records(void **state)
 {
@@ -1017,6 +1046,7 @@ int main(void)
 		cmocka_unit_test(records_show_gaps),
 		cmocka_unit_test(records_without_ids),
 		cmocka_unit_test(records_without_times),
+		cmocka_unit_test(events_are_added),
 		cmocka_unit_test(hostile_records),
 		cmocka_unit_test(the_ledger_knows_pauses_better),
 		cmocka_unit_test(readings_count_what_the_cpu_limit_dropped),

@@ -18,19 +18,18 @@ static int read_records(struct session *session, struct loss_data *data, struct 
 {
 	struct session_record record;
 	struct progress progress;
-	size_t nr_events = 0, nr;
+	size_t nr;
 	int got, err = 0;
 
 	input_progress_start(&progress, session, "reading losses");
 	while (!err && (got = session_next(session, &record, reterr)) > 0) {
 		progress_step(&progress, 1, record.view.offset);
 		const struct event_desc *events = session_events(session, &nr);
-		/* Those of a pipe become known while it is read, before the first record of the kernel. */
-		if (nr != nr_events || !data->times.ids) {
-			loss_times_fini(&data->times);
+		/* Those of a pipe become known while it is read. */
+		if (!data->times.nr_events)
 			err = loss_times_init(&data->times, events, nr);
-			nr_events = nr;
-		}
+		else if (nr != data->times.nr_events)
+			err = loss_times_add_events(&data->times, events, nr);
 		data->times.events = events;
 		if (!err)
 			err = loss_times_take(&data->times, (const uint8_t *)record.view.header, record.view.header);
