@@ -37,8 +37,9 @@ enum {
 
 /* How it is decided: in bytes of one output. */
 enum {
-	FIRST_TRY = 8 << 20,      /* recordings that are shorter stay in the page cache */
-	TRY_BYTES = 8 << 20,      /* so much is written the other way before that is judged */
+	FIRST_TRY = 2 << 20,      /* recordings that are shorter stay in the page cache */
+	SHORT_TRY = 2 << 20,      /* tells what is clear: which way costs less than half of the other */
+	TRY_BYTES = 8 << 20,      /* so much is written either way before anything else is judged */
 	TRY_AGAIN = 512 << 20,    /* what costs change with: memory that was used before, other programs */
 	LEAST_DIRECT = 256 << 10, /* less at a time is cheaper through the page cache */
 	WAKE_UP_NS = 20000,       /* of another thread, which waits for direct writes: a share of their cost */
@@ -50,7 +51,7 @@ enum way { CACHED, DIRECT, NR_WAYS };
 /* What each way costs. */
 struct choice {
 	enum way way, best;
-	bool tried;                               /* the other one, ever */
+	unsigned nr_tries;                        /* of the other one; the first is a short one */
 	uint64_t left_bytes;                      /* until the other way is tried, or the try is judged */
 	uint64_t cpu_ns[NR_WAYS], bytes[NR_WAYS]; /* of the last time that each was used or tried */
 };
@@ -214,28 +215,46 @@ static double cost_of(const struct choice *choice, enum way way)
 	return (double)choice->cpu_ns[way] / (double)(choice->bytes[way] ? choice->bytes[way] : 1);
 }
 
+static bool is_half_as_dear(const struct choice *choice, enum way way)
+{
+	return 2 * cost_of(choice, way) < cost_of(choice, way == CACHED ? DIRECT : CACHED);
+}
+
+static void begin_try(struct choice *choice)
+{
+	choice->way = choice->best == CACHED ? DIRECT : CACHED;
+	choice->cpu_ns[choice->way] = choice->bytes[choice->way] = 0;
+	choice->left_bytes = choice->nr_tries++ ? TRY_BYTES : SHORT_TRY;
+}
+
+/* A short try that leaves it open is followed by a long one, of both ways. */
+static void end_try(struct choice *choice)
+{
+	bool is_short = choice->nr_tries == 1;
+	bool is_open = is_short && !is_half_as_dear(choice, DIRECT) && !is_half_as_dear(choice, CACHED);
+	bool worth_it = !is_open && cost_of(choice, DIRECT) < WORTH_IT_PERCENT / 100.0 * cost_of(choice, CACHED);
+
+	choice->way = choice->best = worth_it ? DIRECT : CACHED;
+	choice->cpu_ns[choice->best] = choice->bytes[choice->best] = 0;
+	choice->left_bytes = is_open ? TRY_BYTES : TRY_AGAIN;
+}
+
 /* What went one way has cost so much. Where memory runs short before the other was ever tried, that may be why. */
 static void decide(struct choice *choice, uint64_t cpu_ns, size_t bytes, bool memory_is_short)
 {
-	bool early = memory_is_short && !choice->tried;
+	bool tries = choice->way != choice->best;
+	bool early = memory_is_short && choice->nr_tries == 0;
 
 	choice->cpu_ns[choice->way] += cpu_ns;
 	choice->bytes[choice->way] += bytes;
-	if (choice->left_bytes > bytes && !early) {
+	if (tries && choice->bytes[choice->way] >= SHORT_TRY && is_half_as_dear(choice, choice->best))
+		early = true;
+	if (choice->left_bytes > bytes && !early)
 		choice->left_bytes -= bytes;
-		return;
-	}
-	if (choice->way == choice->best) { /* time to try the other */
-		choice->tried = true;
-		choice->way = choice->best == CACHED ? DIRECT : CACHED;
-		choice->cpu_ns[choice->way] = choice->bytes[choice->way] = 0;
-		choice->left_bytes = TRY_BYTES;
-		return;
-	}
-	bool worth_it = cost_of(choice, DIRECT) < WORTH_IT_PERCENT / 100.0 * cost_of(choice, CACHED);
-	choice->way = choice->best = worth_it ? DIRECT : CACHED;
-	choice->cpu_ns[choice->best] = choice->bytes[choice->best] = 0;
-	choice->left_bytes = TRY_AGAIN;
+	else if (tries)
+		end_try(choice);
+	else
+		begin_try(choice);
 }
 
 static enum way way_of(const struct direct *direct, size_t bytes)

@@ -23,10 +23,11 @@
 enum {
 	PAGE = 4096,
 	LARGE = 512 << 10,
-	LARGER = (5 << 20) / 4,     /* than what is copied at once */
-	NR_TRY = (8 << 20) / LARGE, /* so many are written before the other way is tried, and of it */
-	LEAST_DIRECT = 256 << 10,   /* what is smaller is not judged */
-	MS = 1000000,               /* in ns */
+	LARGER = (5 << 20) / 4,       /* than what is copied at once */
+	NR_SHORT = (2 << 20) / LARGE, /* so many are written before the other way is first tried, and of it */
+	NR_TRY = (8 << 20) / LARGE,   /* and again, where that left it open */
+	LEAST_DIRECT = 256 << 10,     /* what is smaller is not judged */
+	MS = 1000000,                 /* in ns */
 };
 
 /* Times pass here when something is written, and not otherwise. */
@@ -455,7 +456,7 @@ static void small_pieces_decide_nothing(void **state)
 	assert_int_equal(disk.nr_direct, 0);
 	while (!scene.writer->waits) /* of which there is no more than before a first try */
 		give(&scene, LEAST_DIRECT, true);
-	assert_int_equal(disk.nr_cached, nr_small + (8 << 20) / LEAST_DIRECT);
+	assert_int_equal(disk.nr_cached, nr_small + (2 << 20) / LEAST_DIRECT);
 	give(&scene, LEAST_DIRECT, true);
 	assert_int_equal(disk.nr_direct, 1);
 	close_scene(&scene);
@@ -469,20 +470,21 @@ static void the_cheaper_way_is_found(void **state)
 		struct scene scene;
 		open_scene(&scene, &writer_auto, 0);
 		disk.cached_ns = dear ? 3 * MS : 0;
-		for (unsigned i = 0; i < NR_TRY; i++) {
+		for (unsigned i = 0; i < NR_SHORT; i++) {
 			assert_false(scene.writer->waits);
 			give(&scene, LARGE, true);
 		}
 		assert_int_equal(disk.nr_direct, 0);
-		for (unsigned i = 0; i < NR_TRY; i++) { /* the other way is tried */
+		for (unsigned i = 0; i < NR_SHORT; i++) { /* the other way is tried */
 			assert_true(scene.writer->waits);
 			give(&scene, LARGE, true);
 		}
-		assert_int_equal(disk.nr_direct, NR_TRY);
-		assert_int_equal(scene.writer->waits, dear);
-		for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(disk.nr_direct, NR_SHORT);
+		for (unsigned i = 0; i < 10 * NR_TRY; i++) {
+			assert_int_equal(scene.writer->waits, dear);
 			give(&scene, LARGE, true);
-		assert_int_equal(disk.nr_direct, dear ? NR_TRY + 8 : NR_TRY);
+		}
+		assert_int_equal(disk.nr_direct, dear ? NR_SHORT + 10 * NR_TRY : NR_SHORT);
 		unsigned before = disk.nr_direct;
 		give(&scene, 1000, true);
 		assert_int_equal(disk.nr_direct, before);
@@ -501,12 +503,48 @@ static void what_is_hardly_cheaper_is_not_worth_it(void **state)
 		open_scene(&scene, &writer_auto, 0);
 		disk.cached_ns = CACHED_NS;
 		disk.direct_ns = (uint64_t)(WORTH_NS + 100 * more);
-		for (unsigned i = 0; i < 2 * NR_TRY; i++)
+		for (unsigned i = 0; i < 2 * NR_SHORT + NR_TRY; i++)
 			give(&scene, LARGE, true);
-		assert_int_equal(disk.nr_direct, NR_TRY);
+		assert_int_equal(disk.nr_direct, NR_SHORT); /* that leaves it open */
+		for (unsigned i = 0; i < NR_TRY; i++)
+			give(&scene, LARGE, true);
+		assert_int_equal(disk.nr_direct, NR_SHORT + NR_TRY);
 		assert_int_equal(scene.writer->waits, more < 0);
 		close_scene(&scene);
 	}
+}
+
+/* A way that costs less than half is known after a short try, and only then. */
+static void what_is_clear_is_known_early(void **state)
+{
+	enum { CACHED_NS = MS, WAKE_UP_NS = 20000, HALF_NS = CACHED_NS / 2 - WAKE_UP_NS };
+
+	(void)state;
+	for (int more = -1; more <= 1; more += 2) {
+		struct scene scene;
+		open_scene(&scene, &writer_auto, 0);
+		disk.cached_ns = CACHED_NS;
+		disk.direct_ns = (uint64_t)(HALF_NS + 100 * more);
+		for (unsigned i = 0; i < 2 * NR_SHORT; i++)
+			give(&scene, LARGE, true);
+		assert_int_equal(scene.writer->waits, more < 0);
+		close_scene(&scene);
+	}
+}
+
+/* What has become dear is tried again after 512 MiB, and no longer than it takes to see that. */
+static void a_dear_way_is_not_tried_for_long(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_auto, 0);
+	disk.cached_ns = 3 * MS;
+	for (unsigned i = 0; i < 2 * NR_SHORT + (512 << 20) / LARGE + 2 * NR_TRY; i++)
+		give(&scene, LARGE, true);
+	assert_int_equal(disk.nr_cached, 2 * NR_SHORT);
+	assert_true(scene.writer->waits);
+	close_scene(&scene);
 }
 
 /* The cost of a byte counts: larger pieces that cost as much each are cheaper. */
@@ -518,12 +556,16 @@ static void pieces_of_two_sizes_are_compared(void **state)
 	open_scene(&scene, &writer_auto, 0);
 	disk.cached_ns = MS;     /* 2 ms for a MiB */
 	disk.direct_ns = 2 * MS; /* 1.6 */
+	for (unsigned i = 0; i < NR_SHORT; i++)
+		give(&scene, LARGE, true);
+	while (scene.writer->waits)
+		give(&scene, LARGER, true);
 	for (unsigned i = 0; i < NR_TRY; i++)
 		give(&scene, LARGE, true);
-	while (disk.direct_bytes < 8 << 20)
+	while (disk.direct_bytes < 12 << 20)
 		give(&scene, LARGER, true);
 	assert_true(scene.writer->waits);
-	assert_int_equal(disk.nr_cached, NR_TRY);
+	assert_int_equal(disk.nr_cached, NR_SHORT + NR_TRY);
 	close_scene(&scene);
 }
 
@@ -553,12 +595,12 @@ static void what_is_known_is_kept_while_memory_is_short(void **state)
 	(void)state;
 	open_scene(&scene, &writer_auto, 0);
 	disk.cached_ns = 3 * MS;
-	for (unsigned i = 0; i < NR_TRY + 2; i++)
+	for (unsigned i = 0; i < NR_SHORT + 2; i++)
 		give(&scene, LARGE, true);
 	scene.writer->memory_is_short = true;
-	for (unsigned i = 2; i < NR_TRY + 20; i++)
+	for (unsigned i = 2; i < NR_SHORT + 20; i++)
 		give(&scene, LARGE, true);
-	assert_int_equal(disk.nr_cached, NR_TRY);
+	assert_int_equal(disk.nr_cached, NR_SHORT);
 	assert_true(scene.writer->waits);
 	close_scene(&scene);
 }
@@ -650,6 +692,8 @@ int main(void)
 		cmocka_unit_test(small_pieces_decide_nothing),
 		cmocka_unit_test(the_cheaper_way_is_found),
 		cmocka_unit_test(what_is_hardly_cheaper_is_not_worth_it),
+		cmocka_unit_test(what_is_clear_is_known_early),
+		cmocka_unit_test(a_dear_way_is_not_tried_for_long),
 		cmocka_unit_test(pieces_of_two_sizes_are_compared),
 		cmocka_unit_test(the_other_way_is_tried_early),
 		cmocka_unit_test(what_is_known_is_kept_while_memory_is_short),
