@@ -10,7 +10,8 @@
 
 enum {
 	UNWIND_REGISTERS = 33, /* DWARF registers of a frame that are followed, at most */
-	UNWIND_SLOTS = 12,     /* of those, what a struct unwind_rule has an offset for, at most */
+	UNWIND_SLOTS = 12,     /* of those, what a struct unwind_rule has an offset for, at most; */
+	SLOT_OF_FP = 1,        /* that of the frame pointer */
 };
 
 struct unwind_arch {
@@ -18,7 +19,7 @@ struct unwind_arch {
 	uint16_t elf_machine;
 	uint8_t nr;         /* DWARF registers 0 to nr - 1 are followed */
 	uint8_t ra, sp, fp; /* DWARF numbers. Frame record: at fp the caller's fp, 8 bytes above the return address */
-	uint8_t nr_slots, slots[UNWIND_SLOTS]; /* DWARF numbers: what code saves, the return address first */
+	uint8_t nr_slots, slots[UNWIND_SLOTS]; /* DWARF numbers: what code saves: the return address, fp, others */
 	uint64_t kept;                         /* registers that a caller finds unchanged unless CFI says otherwise */
 	uint64_t address_bits;                 /* of a return address; others may be a signature */
 	uint8_t call_bytes;                    /* on the stack, when a function begins */

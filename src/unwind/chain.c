@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "unwind/frame.h"
+#include "unwind/last_chain.h"
 #include "unwind/object.h"
 
 enum { CACHE_ENTRIES = 2048, KNOWN_BITS = 12, /* 2048: a power of two */ GO_ON = UNWIND_NR_ENDS };
@@ -20,7 +21,10 @@ struct cached {
 	uint64_t pc, generation; /* generation 0: empty */
 	const struct unwind_rule *rule;
 	const struct wide_rule *wide; /* of RULE_WIDE */
-	bool in_file, is_code;        /* is_code: or that is not known */
+	/* As bits, of simple rules: registers that are the caller's; slots but the first that are on the stack. */
+	uint64_t same;
+	uint16_t stored;
+	bool in_file, is_code; /* is_code: or that is not known */
 };
 
 /* The rule at an address of an object: the same in all processes. Tables stay as long as the cache. */
@@ -39,6 +43,7 @@ struct unwind_cache {
 	uint8_t pc_position;
 	struct cached entries[CACHE_ENTRIES];
 	struct known_rule known[1 << KNOWN_BITS];
+	struct last_chain last[NR_LAST_CHAINS];
 };
 
 static const struct unwind_rule no_object = {.flags = RULE_NO_CFI};
@@ -69,6 +74,17 @@ static struct table_rule rule_at_address(struct unwind_cache *cache, struct unwi
 	return known->found;
 }
 
+static void sort_slots(const struct unwind_arch *arch, struct cached *entry)
+{
+	for (unsigned i = 1; i < arch->nr_slots; i++) {
+		int16_t slot = entry->rule->slots[i];
+		if (slot == SLOT_SAME)
+			entry->same |= UINT64_C(1) << arch->slots[i];
+		else if (slot != SLOT_LOST)
+			entry->stored |= (uint16_t)(1u << i);
+	}
+}
+
 /* Into *entry, whether or not it is to stay there. The object whose table is not ready, or NULL. */
 static struct unwind_object *look_up(struct unwind_cache *cache, const struct unwind_space *space, uint64_t pc,
 				     struct cached *entry)
@@ -87,6 +103,7 @@ static struct unwind_object *look_up(struct unwind_cache *cache, const struct un
 		entry->rule = found.rule;
 		entry->wide = found.wide;
 		entry->in_file = true;
+		sort_slots(cache->arch, entry);
 	}
 	/* Of a caller the byte before is looked up, which of the kernel's trampoline of uretprobes is not mapped. */
 	entry->is_code = entry->in_file || !space->is_code || space->is_code(space->ctx, pc) ||
@@ -142,9 +159,10 @@ static int go_to(const struct unwind_arch *arch, struct frame *frame, uint64_t p
 	return GO_ON;
 }
 
-static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, const struct unwind_rule *rule)
+static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, const struct cached *cached)
 {
-	uint64_t cfa, ra, known = UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
+	const struct unwind_rule *rule = cached->rule;
+	uint64_t cfa, ra, known = (frame->known & cached->same) | UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
 
 	if (!frame_register(frame, rule->cfa_register, &cfa))
 		return frame->cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
@@ -165,18 +183,13 @@ static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, con
 			return failed_load(frame, address);
 		}
 	}
-	for (unsigned i = 1; i < arch->nr_slots; i++) {
-		unsigned nr = arch->slots[i];
-		int16_t slot = rule->slots[i];
-		if (slot == SLOT_SAME) {
-			known |= frame->known & UINT64_C(1) << nr;
-		} else if (slot != SLOT_LOST) {
-			uint64_t address = cfa + (uint64_t)(slot * 8ll);
-			if (frame_load(frame, address, &frame->registers[nr]))
-				known |= UINT64_C(1) << nr;
-			else
-				frame->cut |= frame_is_cut(frame, address);
-		}
+	for (unsigned stored = cached->stored; stored; stored &= stored - 1) {
+		unsigned i = (unsigned)__builtin_ctz(stored), nr = arch->slots[i];
+		uint64_t address = cfa + (uint64_t)(rule->slots[i] * 8ll);
+		if (frame_load(frame, address, &frame->registers[nr]))
+			known |= UINT64_C(1) << nr;
+		else
+			frame->cut |= frame_is_cut(frame, address);
 	}
 	frame->known = known;
 	frame->registers[arch->sp] = cfa;
@@ -348,6 +361,7 @@ static bool first_frame(struct unwind_cache *cache, const struct sample_regs *re
 		learn_positions(cache, regs->mask);
 	if (!cache->whole)
 		return false;
+#pragma GCC unroll 8
 	for (unsigned i = 0; i < arch->nr_sampled; i++)
 		ret->registers[i] = regs->regs[cache->positions[i]];
 	ret->known = (UINT64_C(1) << arch->nr_sampled) - 1;
@@ -378,7 +392,66 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 		return step_by_frame_pointer(cache->arch, frame, (int)no_caller(cached));
 	if (rule->flags & RULE_WIDE)
 		return step_by_wide_rule(cache->arch, frame, cached->wide, rule->flags & RULE_SIGNAL);
-	return step_by_rule(cache->arch, frame, rule);
+	return step_by_rule(cache->arch, frame, cached);
+}
+
+/* What is known of a frame before the step to its caller. */
+static struct last_frame last_frame_of(const struct unwind_arch *arch, const struct frame *frame)
+{
+	struct last_frame now = {.pc = frame->pc, .sp = frame->registers[arch->sp]};
+
+	frame_register(frame, arch->fp, &now.fp);
+	return now;
+}
+
+/*
+ * And behind that step, to `caller` or to the end. false: the frame cannot be met. The innermost one is not, either, as
+ * more than three registers may count there, nor one that a signal has interrupted.
+ */
+static bool describe(const struct unwind_arch *arch, const struct cached *cached, const struct frame *caller,
+		     struct last_frame *now)
+{
+	const struct unwind_rule *rule = cached->rule;
+
+	if (rule->flags & (RULE_WIDE | RULE_SIGNAL) || !cached->generation)
+		return false;
+	if (rule->flags & RULE_NO_CFI) {
+		now->uses_fp = true;
+		now->ra_at = now->fp ? now->fp + 8 : 0;
+		now->fp_at = now->fp;
+		return true;
+	}
+	if (rule->slots[0] != SLOT_LOST)
+		now->ra_at = caller->cfa + (uint64_t)(rule->slots[0] * 8ll);
+	if (cached->stored & 1u << SLOT_OF_FP)
+		now->fp_at = caller->cfa + (uint64_t)(rule->slots[SLOT_OF_FP] * 8ll);
+	now->keeps_fp = rule->slots[SLOT_OF_FP] == SLOT_SAME;
+	now->uses_fp = rule->cfa_register == arch->fp;
+	return rule->cfa_register == arch->sp || now->uses_fp;
+}
+
+/* NULL: it cannot be met, so that those inside of it need not be known. */
+static void note(struct new_frames *new, const struct last_frame *frame)
+{
+	if (!frame) {
+		new->nr = 0;
+		new->too_many = false;
+	} else if (new->nr == LAST_CHAIN_FRAMES) {
+		new->too_many = true;
+	} else {
+		new->frames[new->nr++] = *frame;
+	}
+}
+
+/* The frames of the last chain that this one has met. How it ends. */
+static enum unwind_end take_met(const struct meeting *meeting, struct unwind_chain *chain)
+{
+	for (size_t i = meeting->nr; i-- > 0;) {
+		if (chain->nr == chain->max)
+			return UNWIND_FULL;
+		chain->ips[chain->nr++] = meeting->last->frames[i].pc - 1;
+	}
+	return UNWIND_COMPLETE;
 }
 
 const char *unwind_end_text(enum unwind_end end)
@@ -395,6 +468,62 @@ const char *unwind_end_text(enum unwind_end end)
 		return "had no stack, or are of programs of 32 bits or of an architecture that is not unwound";
 	default: return NULL;
 	}
+}
+
+/* From the innermost frame to its callers. */
+static void walk(struct unwind_cache *cache, const struct unwind_space *space, struct frame *frame,
+		 struct unwind_chain *chain)
+{
+	const struct unwind_arch *arch = cache->arch;
+	enum unwind_end otherwise = UNWIND_BAD_MEMORY; /* if this is no code: why the frame before has no caller */
+	bool maps_known = false, met = false;
+	struct meeting meeting = {0};
+	struct new_frames new;
+
+	if (chain->thread && space->generation && !chain->cfas)
+		meeting = meeting_begin(cache->last, chain->thread, space->generation);
+	note(&new, NULL);
+	for (int end = GO_ON; end == GO_ON;) {
+		bool exact = frame->exact;
+		uint64_t pc = frame->pc;
+		met = !exact && meeting.nr && meeting_is_at(&meeting, frame, arch);
+		if (met) {
+			chain->end = take_met(&meeting, chain);
+			break;
+		}
+		if (chain->nr == chain->max) {
+			chain->end = UNWIND_FULL;
+			return;
+		}
+		const struct cached *cached = find_rule(cache, space, exact ? pc : pc - 1, &chain->object);
+		if (!cached) {
+			chain->nr = 0;
+			chain->end = UNWIND_NOT_READY;
+			return;
+		}
+		/* Of what was interrupted there is no doubt: there the maps are not known. */
+		maps_known |= exact && cached->is_code;
+		if (!exact && maps_known && !cached->is_code) {
+			chain->end = otherwise;
+			return;
+		}
+		otherwise = cached->rule->flags & RULE_NO_CFI ? no_caller(cached) : UNWIND_BAD_MEMORY;
+		struct last_frame now = last_frame_of(arch, frame);
+		bool may_be_met = meeting.last && !exact && frame->low == now.sp;
+		end = step(cache, frame, cached);
+		note(&new, may_be_met && describe(arch, cached, frame, &now) ? &now : NULL);
+		/* No code has called that to which a signal handler returns. */
+		chain->ips[chain->nr] = exact || cached->rule->flags & RULE_SIGNAL ? pc : pc - 1;
+		if (chain->cfas)
+			chain->cfas[chain->nr] = frame->cfa;
+		chain->nr++;
+		if (end != GO_ON)
+			chain->end = (enum unwind_end)end;
+	}
+	if (!met)
+		meeting.nr = 0;
+	if (meeting.last && chain->end == UNWIND_COMPLETE && maps_known)
+		meeting_end(&meeting, &new);
 }
 
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
@@ -415,37 +544,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		return;
 	}
 	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;
-	enum unwind_end otherwise = UNWIND_BAD_MEMORY; /* if this is no code: why the frame before has no caller */
-	bool maps_known = false;
-	for (int end = GO_ON; end == GO_ON;) {
-		bool exact = frame.exact;
-		uint64_t pc = frame.pc;
-		if (chain->nr == chain->max) {
-			chain->end = UNWIND_FULL;
-			return;
-		}
-		const struct cached *cached = find_rule(cache, space, exact ? pc : pc - 1, &chain->object);
-		if (!cached) {
-			chain->nr = 0;
-			chain->end = UNWIND_NOT_READY;
-			return;
-		}
-		/* Of what was interrupted there is no doubt: there the maps are not known. */
-		maps_known |= exact && cached->is_code;
-		if (!exact && maps_known && !cached->is_code) {
-			chain->end = otherwise;
-			return;
-		}
-		otherwise = cached->rule->flags & RULE_NO_CFI ? no_caller(cached) : UNWIND_BAD_MEMORY;
-		end = step(cache, &frame, cached);
-		/* No code has called that to which a signal handler returns. */
-		chain->ips[chain->nr] = exact || cached->rule->flags & RULE_SIGNAL ? pc : pc - 1;
-		if (chain->cfas)
-			chain->cfas[chain->nr] = frame.cfa;
-		chain->nr++;
-		if (end != GO_ON)
-			chain->end = (enum unwind_end)end;
-	}
+	walk(cache, space, &frame, chain);
 	if (chain->end != UNWIND_CUT_STACK)
 		return;
 	if (frame.elsewhere)

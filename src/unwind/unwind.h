@@ -121,6 +121,7 @@ struct unwind_chain {
 	uint64_t *ips;  /* innermost first; callers are return addresses minus 1, which lie in the call instruction */
 	uint64_t *cfas; /* NULL: not wanted; else room for the stack address (DWARF's CFA) of each frame; 0: unknown */
 	unsigned max;
+	uint64_t thread;     /* set by the caller: its last chain's frames may be taken, without `cfas`; 0: none */
 	uint64_t dump_bytes; /* set by the caller: of stack that were to be copied; 0: not known, no SHORT_COPY */
 	unsigned nr;
 	enum unwind_end end;
@@ -136,9 +137,8 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		  struct span stack, struct unwind_chain *chain);
 
 /*
- * For a sample without stack on arm64: the caller of the function at `pc`, taken from the link register, if the unwind
- * tables say that the function has not stored its return address yet. *ret is the return address minus 1, as above.
- * false: it has been stored, or the arch has no such register.
+ * For a sample without stack on arm64: the caller of the function at `pc`, taken from the link register (minus 1, as
+ * above), if the function has not stored it yet by the unwind tables. false: it has, or there is no such register.
  */
 bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 			uint64_t pc, uint64_t *ret);

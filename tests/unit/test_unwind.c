@@ -127,12 +127,14 @@ struct process {
 	uint64_t words[NR_WORDS]; /* the stack */
 	uint64_t ips[NR_WORDS], cfas[NR_WORDS];
 	struct unwind_chain chain;
+	unsigned nr_found; /* calls of find() */
 };
 
 static struct unwind_object *find(void *ctx, uint64_t pc, uint64_t *ret_offset)
 {
 	struct process *process = ctx;
 
+	process->nr_found++;
 	if (process->code && pc - OTHER < CODE_BYTES) {
 		*ret_offset = pc - OTHER;
 		return process->code;
@@ -141,6 +143,12 @@ static struct unwind_object *find(void *ctx, uint64_t pc, uint64_t *ret_offset)
 		return NULL;
 	*ret_offset = pc - BASE + FAKE_ELF_CODE;
 	return process->object;
+}
+
+static bool is_code(void *ctx, uint64_t pc)
+{
+	(void)ctx;
+	return pc - BASE < FAKE_ELF_CODE_BYTES || pc - OTHER < CODE_BYTES;
 }
 
 static struct process *new_process(const char *arch, uint64_t mask)
@@ -269,6 +277,165 @@ static void test_what_a_cache_knows(void **state)
 		unwind_cache_free(process->cache);
 		process->cache = used;
 	}
+}
+
+/* What is still on the stack of a thread is not looked up again. */
+static void test_last_chain(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->chain.cfas = NULL;
+	process->chain.thread = 7;
+	words[0] = BASE + SAVES + 8;
+	words[3] = STACK + 8 * 8; /* rbp: of WITH_FRAME */
+	words[4] = BASE + WITH_FRAME + 0x10;
+	words[8] = STACK + 8 * 12; /* rbp: of code without CFI */
+	words[9] = BASE + GAP + 8;
+	words[12] = 0;
+	words[13] = BASE + OUTERMOST + 4;
+	const uint64_t outer[] = {BASE + SAVES + 7, BASE + WITH_FRAME + 0xf, BASE + GAP + 7, BASE + OUTERMOST + 3};
+	for (unsigned round = 0; round < 4; round++) {
+		struct unwind_cache *cache = process->cache;
+		for (uint64_t code = 0; code < FAKE_ELF_CODE_BYTES && round; code++) { /* no rule is kept */
+			process->chain.thread = 0;
+			unwind_at(process, code, 1);
+		}
+		process->chain.thread = 7;
+		if (round == 3)
+			process->space.generation++;
+		process->nr_found = 0;
+		unwind_at(process, FRAMELESS + 5, 16);
+		assert_int_equal(process->nr_found, round == 0 || round == 3 ? 5 : 1);
+		assert_int_equal(process->chain.nr, 5);
+		assert_int_equal(process->chain.end, UNWIND_COMPLETE);
+		assert_memory_equal(process->ips + 1, outer, sizeof(outer));
+		process->chain.max = 3;
+		unwind_at(process, FRAMELESS + 5, 16);
+		assert_chain(process, UNWIND_FULL, CHAIN(BASE + FRAMELESS + 5, outer[0], outer[1]));
+		process->chain.max = NR_WORDS;
+		assert_ptr_equal(process->cache, cache);
+	}
+	/* Another thread has the same words at the same addresses. */
+	words[9] = BASE + OUTERMOST + 6;
+	process->chain.thread = 8;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, outer[0], outer[1], BASE + OUTERMOST + 5));
+	/* And the first one has changed what leads to a caller, or only the frame pointer that does. */
+	process->chain.thread = 7;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, outer[0], outer[1], BASE + OUTERMOST + 5));
+	words[3] = STACK + 8 * 12;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, outer[0], outer[1], outer[3]));
+	/* The stack was copied as far as that before. */
+	unwind_at(process, FRAMELESS + 5, 13);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS + 5, outer[0], outer[1]));
+}
+
+static uint32_t next_random(uint32_t *state)
+{
+	*state = *state * 1664525 + 1013904223;
+	return *state >> 16;
+}
+
+/* Where a frame begins, and what is known there. */
+struct place {
+	uint64_t code, fp;
+	size_t at;
+};
+
+/* A stack of random functions. Returns how many; after the last one comes the outermost. */
+static size_t put_frames(struct process *process, uint32_t *random, struct place places[NR_WORDS])
+{
+	static const uint64_t functions[] = {FRAMELESS,   SAVES, WITH_FRAME, GAP,
+					     UNSAVED_RBP, CLANG, REALIGNED,  TRAMPOLINE};
+	uint64_t *words = process->words, unused, *ra = &unused, *fp = &process->regs[BP];
+	size_t at = 0, nr = 0;
+
+	for (size_t i = 0; i < NR_WORDS; i++)
+		words[i] = STACK + 8 * (next_random(random) % NR_WORDS);
+	while (at + 8 < NR_WORDS) {
+		uint64_t function = functions[next_random(random) % (sizeof(functions) / sizeof(functions[0]))];
+		const bool by_fp =
+			function == WITH_FRAME || function == GAP || function == CLANG || function == REALIGNED;
+		if (by_fp && !fp)
+			continue;
+		*ra = BASE + function + 9;
+		places[nr] = (struct place){.code = function + 8, .at = at};
+		if (function == TRAMPOLINE) { /* a handler has returned to it */
+			ra = &words[at + 1];
+			words[at + 2] = STACK + 8 * (at + 5);
+			fp = &words[at + 3];
+			at += 5;
+		} else {
+			at += by_fp ? 1 + next_random(random) % 3 : function == SAVES ? 2 : function == UNSAVED_RBP;
+			if (by_fp)
+				words[at - 1] = STACK + 8 * (at + 2); /* of REALIGNED */
+			if (by_fp)
+				places[nr].fp = *fp = STACK + 8 * at;
+			if (by_fp || function == SAVES)
+				fp = &words[at++];
+			else if (function == UNSAVED_RBP)
+				fp = NULL;
+			ra = &words[at++];
+		}
+		nr++;
+	}
+	*ra = BASE + OUTERMOST + 5;
+	if (fp)
+		*fp = 0;
+	for (size_t i = nr - 1; i-- > 0;) /* what leaves it alone is called with that of its caller */
+		places[i].fp = places[i].fp ? places[i].fp : places[i + 1].fp;
+	return nr;
+}
+
+/* Whatever has changed on a stack since the last chain: the new one is as without that. */
+static void test_last_chain_of_random_stacks(void **state)
+{
+	struct process *process = *state;
+	struct unwind_cache *const with = process->cache, *const without = unwind_cache_new(process->tables);
+	unsigned nr_whole = 0, nr_cut = 0;
+	uint32_t random = 1;
+
+	assert_non_null(without);
+	process->chain.cfas = NULL;
+	process->space.is_code = is_code;
+	for (unsigned round = 0; round < 20000; round++) {
+		struct place places[NR_WORDS];
+		size_t nr = put_frames(process, &random, places);
+		for (unsigned sample = 0; sample < 8; sample++) {
+			const struct place *from = &places[next_random(&random) % nr];
+			size_t nr_words = NR_WORDS - from->at;
+			if (next_random(&random) % 4 == 0)
+				process->words[next_random(&random) % NR_WORDS] =
+					next_random(&random) % 2 ? BASE + next_random(&random) % CLANG
+								 : STACK + 8 * (next_random(&random) % NR_WORDS);
+			if (next_random(&random) % 8 == 0)
+				nr_words = next_random(&random) % nr_words;
+			process->chain.max = next_random(&random) % 4 ? NR_WORDS : next_random(&random) % 8;
+			process->space.generation += next_random(&random) % 16 == 0;
+			process->regs[SP] = STACK + 8 * from->at;
+			process->regs[IP] = BASE + from->code;
+			process->regs[BP] = from->fp;
+			const struct span stack = {process->words + from->at, nr_words * 8};
+			struct unwind_chain chains[2];
+			uint64_t ips[2][NR_WORDS];
+			for (unsigned i = 0; i < 2; i++) {
+				chains[i] = process->chain;
+				chains[i].ips = ips[i];
+				chains[i].thread = i ? 1 + next_random(&random) % 2 : 0;
+				unwind_chain(i ? with : without, &process->space, &process->sampled, stack, &chains[i]);
+			}
+			assert_int_equal(chains[1].end, chains[0].end);
+			assert_int_equal(chains[1].nr, chains[0].nr);
+			assert_memory_equal(ips[1], ips[0], chains[0].nr * 8);
+			nr_whole += chains[0].end == UNWIND_COMPLETE;
+			nr_cut += chains[0].end == UNWIND_CUT_STACK;
+		}
+	}
+	assert_true(nr_whole > 10000 && nr_cut > 1000);
+	unwind_cache_free(without);
 }
 
 static void test_why_a_chain_ends(void **state)
@@ -769,12 +936,6 @@ static void test_chains_that_the_kernel_continues(void **state)
 	process->chain.nr_recorded = 2;
 	unwind_at(process, SAVES + 4, 3);
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
-}
-
-static bool is_code(void *ctx, uint64_t pc)
-{
-	(void)ctx;
-	return pc - BASE < FAKE_ELF_CODE_BYTES || pc - OTHER < CODE_BYTES;
 }
 
 /* What is no address of code by the maps ends the chain: there is no such frame. */
@@ -1338,6 +1499,16 @@ static void test_arm64(void **state)
 	assert_chain(
 		process, UNWIND_COMPLETE,
 		CHAIN(BASE + ARM_LEAF + 4, BASE + ARM_CALLER + 7, BASE + ARM_NO_CFI + 11, BASE + ARM_OUTERMOST + 3));
+	/* Outer frames are those of the thread's last chain, whatever the signatures are. */
+	process->chain.cfas = NULL;
+	process->chain.thread = 1;
+	for (unsigned round = 0; round < 3; round++) {
+		unwind_chain(process->cache, &process->space, &process->sampled, stack, &process->chain);
+		assert_chain(process, UNWIND_COMPLETE,
+			     CHAIN(BASE + ARM_LEAF + 4, BASE + ARM_CALLER + 7, BASE + ARM_NO_CFI + 11,
+				   BASE + ARM_OUTERMOST + 3));
+		process->words[3] ^= signature;
+	}
 	/* Only the innermost function has its return address in a register: else it would be its own caller. */
 	process->words[1] = BASE + ARM_LEAF + 4;
 	unwind_chain(process->cache, &process->space, &process->sampled, stack, &process->chain);
@@ -1407,6 +1578,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_simple_frames, start, end),
 		cmocka_unit_test_setup_teardown(test_a_call_that_ends_its_function, start, end),
+		cmocka_unit_test_setup_teardown(test_last_chain, start, end),
+		cmocka_unit_test_setup_teardown(test_last_chain_of_random_stacks, start, end),
 		cmocka_unit_test(test_why_a_chain_ends),
 		cmocka_unit_test_setup_teardown(test_what_a_cache_knows, start, end),
 		cmocka_unit_test_setup_teardown(test_code_in_memory, start, end),

@@ -161,6 +161,7 @@ void user_stack_chain(struct user_stacks *stacks, const struct maps *maps, const
 {
 	const struct unwind_space space = space_of(stacks, maps);
 
+	chain->thread = sample->tid;
 	for (;;) { /* each turn builds a table */
 		unwind_chain(stacks->cache, &space, &sample->user_regs, sample->user_stack, chain);
 		if (chain->end != UNWIND_NOT_READY)

@@ -77,7 +77,8 @@ static void find_recorded(const struct sample *sample, struct unwind_chain *chai
 static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct perf_event_attr *attr,
 				   const struct sample *sample, unsigned max, unsigned *ret_nr)
 {
-	struct unwind_chain chain = {.ips = unwinder->ips, .max = max, .dump_bytes = attr->sample_stack_user};
+	struct unwind_chain chain = {
+		.ips = unwinder->ips, .max = max, .thread = sample->tid, .dump_bytes = attr->sample_stack_user};
 
 	if (sample->time < unwinder->known_from_ns)
 		return UNRESOLVED_LOSS;

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * last_chain: the outer frames of the last whole chain of a thread. Most of them are also those of its next sample, and
+ * to see that takes two comparisons for each instead of a rule: the new chain has come to a frame of the last one, with
+ * the same program counter, stack pointer and, where it counts, frame pointer; and the stack still has what led from
+ * there to the end. Private to unwind.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "unwind/frame.h"
+
+enum { LAST_CHAIN_FRAMES = 120, NR_LAST_CHAINS = 64 /* a power of two */ };
+
+/* A caller with a rule for which no other register counts. */
+struct last_frame {
+	uint64_t pc, sp, fp; /* fp: 0 if it is not known */
+	uint64_t ra_at; /* the stack has the pc of the next outer frame there, 0 behind the outermost; 0: nowhere */
+	uint64_t fp_at; /* and there its fp; 0: nowhere, or that does not count */
+	bool uses_fp;   /* fp counts here, or for a frame further out */
+	bool keeps_fp;  /* the next outer frame has the same */
+};
+
+struct last_chain {
+	uint64_t thread, generation; /* of the maps that it was made with. thread 0: empty */
+	size_t nr;
+	struct last_frame frames[LAST_CHAIN_FRAMES]; /* the outermost first */
+};
+
+/* The frames of a chain that is being made, from the one on behind which all rules are of that kind. */
+struct new_frames {
+	size_t nr;
+	bool too_many;
+	struct last_frame frames[LAST_CHAIN_FRAMES]; /* the innermost first */
+};
+
+/* A chain that may meet the last one of its thread. */
+struct meeting {
+	struct last_chain *last;
+	size_t nr; /* how many frames of it may still be met */
+};
+
+/* With the last chain of the thread; if that was made with other maps it has no frames. */
+struct meeting meeting_begin(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation);
+
+/* Whether the next frame leads to the end as it did. If not, those that lead to what has changed are left out. */
+bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64_t address_bits);
+
+/* Whether the frame, a caller, is one of the last chain, and all behind it are, too: meeting->nr then. */
+static inline bool meeting_is_at(struct meeting *meeting, const struct frame *frame, const struct unwind_arch *arch)
+{
+	const struct last_frame *frames = meeting->last->frames;
+	const uint64_t sp = frame->registers[arch->sp];
+	uint64_t fp;
+
+	while (meeting->nr && frames[meeting->nr - 1].sp < sp)
+		meeting->nr--;
+	if (!meeting->nr || frames[meeting->nr - 1].sp != sp)
+		return false;
+	const struct last_frame *next = &frames[meeting->nr - 1];
+	return next->pc == frame->pc && frame->low == sp &&
+	       (!next->uses_fp || (frame_register(frame, arch->fp, &fp) && fp == next->fp)) &&
+	       meeting_is_valid(meeting, frame, arch->address_bits);
+}
+
+/* The chain is whole: its new frames, and those of the last one that it has met, are the last chain now. */
+void meeting_end(struct meeting *meeting, const struct new_frames *new);
