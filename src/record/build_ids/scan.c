@@ -281,17 +281,20 @@ void scan_mark_pages(struct scan *scan, const struct page_set *pages)
 	}
 }
 
-static int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_ns)
+/* memory has a bound: what is mapped behind this place is not found for the pages so far */
+static int scan_hit_again(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_ns)
+{
+	scan_mark_pages(scan, &scan->pages);
+	page_set_clear(&scan->pages);
+	return page_set_add(&scan->pages, ip, pid, time_ns);
+}
+
+/* For each address of each chain: a call would cost as much as it does. */
+static inline __attribute__((always_inline)) int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_ns)
 {
 	int err = page_set_add(&scan->pages, ip, pid, time_ns);
 
-	/* memory has a bound: what is mapped behind this place is not found for the pages so far */
-	if (err == -ENOSPC && !scan->while_recording) {
-		scan_mark_pages(scan, &scan->pages);
-		page_set_clear(&scan->pages);
-		err = page_set_add(&scan->pages, ip, pid, time_ns);
-	}
-	return err;
+	return err == -ENOSPC && !scan->while_recording ? scan_hit_again(scan, ip, pid, time_ns) : err;
 }
 
 /* The process of an address. false: unknown (a hypervisor, a guest). */

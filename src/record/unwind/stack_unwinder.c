@@ -121,10 +121,10 @@ static void count(struct unwinding_counts *counts, enum unresolved why)
  * Replaces the stack in the record by its chain, and leaves a gap behind it. Without `state` it could not wait until it
  * is known what was mapped, and has the innermost frame alone.
  */
-enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint8_t *bytes)
+enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint8_t *bytes, size_t event)
 {
 	struct perf_event_header *record = (struct perf_event_header *)bytes;
-	size_t size = record->size, event = ring_events_index(unwinder->events, bytes, size);
+	size_t size = record->size;
 	const struct perf_event_attr *attr = &unwinder->events->events[event].attr;
 	struct callchain user = {.ips = unwinder->ips, .most = unwinder->by_event[event].max_stack};
 	struct sample sample;

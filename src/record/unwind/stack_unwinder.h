@@ -42,8 +42,8 @@ enum unwind_outcome {
 	UNWIND_WAITS,  /* for the table of `found`: the record is as it was */
 };
 
-/* The record becomes its chain, and a gap behind it. */
-enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint8_t *record);
+/* The record becomes its chain, and a gap behind it. event: its index. */
+enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint8_t *record, size_t event);
 
 /* Closes the gaps. Returns the bytes that are left. */
 size_t record_gaps_close(uint8_t *records, size_t len);

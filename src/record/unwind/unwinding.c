@@ -46,7 +46,7 @@ static const char broken_reason[] = "unwinding: cannot be read"; /* stage_count_
 /* A record of a batch. */
 struct place {
 	uint64_t time_ns;
-	uint32_t at;
+	uint32_t at, event; /* event: of a sample, its index */
 };
 
 struct places {
@@ -302,11 +302,11 @@ static void carry_out(struct unwinding *unwinding,
  * Looking at what came.
  */
 
-static int place_add(struct places *places, uint64_t time_ns, size_t at)
+static int place_add(struct places *places, const struct place *place)
 {
 	if (array_room(places->list, places->nr, places->room))
 		return -ENOMEM;
-	places->list[places->nr++] = (struct place){time_ns, (uint32_t)at};
+	places->list[places->nr++] = *place;
 	return 0;
 }
 
@@ -364,12 +364,14 @@ static int look_at(struct stack_unwinder *unwinder, struct unwind_batch *pending
 	uint64_t time_ns = ring_events_time(unwinder->events, record, header);
 	if (time_ns > pending->last_ns)
 		pending->last_ns = time_ns;
+	struct place place = {.time_ns = time_ns, .at = (uint32_t)at};
 	if (!is_sample)
-		return place_add(&pending->events, time_ns, at);
-	if (!unwinder->by_event[ring_events_index(unwinder->events, record, header->size)].unwinds)
+		return place_add(&pending->events, &place);
+	place.event = (uint32_t)ring_events_index(unwinder->events, record, header->size);
+	if (!unwinder->by_event[place.event].unwinds)
 		return 0;
-	if (place_add(&pending->stacks, time_ns, at)) { /* it cannot wait */
-		pending->nr_broken += stack_unwinder_convert(unwinder, record) == UNWIND_BROKEN;
+	if (place_add(&pending->stacks, &place)) { /* it cannot wait */
+		pending->nr_broken += stack_unwinder_convert(unwinder, record, place.event) == UNWIND_BROKEN;
 		return 0;
 	}
 	if (pending->stacks.nr == 1 || time_ns < pending->first_stack_ns)
@@ -414,11 +416,12 @@ static void unwind_batch(struct stack_unwinder *unwinder, struct unwind_batch *p
 		pending->is_sorted = true;
 	}
 	for (; pending->next_stack < stacks->nr; pending->next_stack++) {
-		pending->first_stack_ns = stacks->list[pending->next_stack].time_ns;
-		if (pending->first_stack_ns > until_ns)
+		const struct place *place = &stacks->list[pending->next_stack];
+		pending->first_stack_ns = place->time_ns;
+		if (place->time_ns > until_ns)
 			return;
-		enum unwind_outcome outcome = stack_unwinder_convert(
-			unwinder, pending->batch->records + stacks->list[pending->next_stack].at);
+		enum unwind_outcome outcome =
+			stack_unwinder_convert(unwinder, pending->batch->records + place->at, place->event);
 		if (outcome == UNWIND_WAITS) {
 			pending->missing = unwinder->found;
 			return;
