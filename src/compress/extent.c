@@ -183,7 +183,7 @@ static int64_t pack(struct extent_packer *packer, const struct extent_pack_param
 		.level_now = how->level_now,
 	};
 
-	if (how->level == 1 && params.short_records) {
+	if (how->level == 1 && params.short_records && !how->thorough) {
 		int64_t len = with_hash(packer, repeats_pack(packer->repeats, records, frame));
 		if (len > 0 && bytes_when_cut((struct span){packer->frame, (size_t)len}))
 			return len;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ void extent_packer_free(struct extent_packer *packer); /* NULL is fine */
 
 struct extent_pack_params {
 	int level; /* 1 to ZSTD_LEVEL_LAST */
+	/* at level 1 zstd's search: call chains take a third less than with our own, in three times the time */
+	bool thorough;
 	/* read during compression, which is cancelled when the value is below `level`; NULL: never cancelled */
 	const atomic_int *level_now;
 };

@@ -364,7 +364,8 @@ static int64_t compress_job(struct batch_pool *pool, struct extent_packer *packe
 	do {
 		int now = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
 		*level = now < *level ? now : *level;
-		const struct extent_pack_params params = {*level, &pool->level_now};
+		const struct extent_pack_params params = {
+			.level = *level, .thorough = pool->thorough, .level_now = &pool->level_now};
 		len = job->batch.len && packer && *level
 			      ? extent_pack(packer, &params, records, job->batch.records, job->batch.len)
 			      : -ENOTSUP;
@@ -589,6 +590,7 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	int err = allocate(pool, nr_workers, params->ready_bytes);
 	atomic_init(&pool->pressure, params->pressure);
 	pool->trims = params->trims;
+	pool->thorough = params->thorough;
 	pool->no_index = params->no_index && !params->level;
 	atomic_init(&pool->least_free, pool->nr_jobs);
 	if (!err)

@@ -51,6 +51,7 @@ struct batch_pool_params {
 	bool realtime;       /* workers run with SCHED_FIFO where that is allowed: for work as short as draining */
 	size_t ready_bytes;  /* so much memory is touched at the start, so that draining causes no page faults */
 	bool trims;          /* stack dumps are cut short when memory runs short */
+	bool thorough;       /* extent_pack_params.thorough: what stages do costs more */
 	bool no_index;       /* at level 0: the pipelines make no list of extents */
 	struct memory_pressure *pressure; /* borrowed until batch_pool_disable_pressure(); NULL: not wanted */
 	struct notifier *notifier; /* borrowed; notified while draining when compression is late; NULL: not wanted */
@@ -82,7 +83,7 @@ struct batch_pool {
 	bool realtime;
 	struct extent_stats *stats;  /* read only */
 	struct stack_cutter *cutter; /* NULL: nothing dumps stacks */
-	bool trims, no_index;
+	bool trims, thorough, no_index;
 	atomic_uint stack_bytes; /* the most bytes of a stack dump that are kept; read without the lock */
 	atomic_int level_now;    /* the present compression level, read without the lock; 0 while `overtaken` */
 	/* CLOCK_MONOTONIC: a draining thread waited for memory; UINT64_MAX: one waits now; 0: never */

@@ -366,7 +366,7 @@ static void test_what_takes_long_is_given_up(void **state)
 	(void)state;
 	assert_int_equal(extent_packer_new(&packer), 0);
 	for (int level = 1; level <= ZSTD_LEVEL_LAST; level += 7) {
-		const struct extent_pack_params params = {level, &level_now};
+		const struct extent_pack_params params = {.level = level, .level_now = &level_now};
 		atomic_init(&level_now, level - 1);
 		int64_t len = extent_pack(packer, &params, (struct span){bytes, BYTES}, bytes, BYTES);
 		assert_int_equal(len, -ECANCELED);

@@ -498,6 +498,12 @@ static size_t nr_workers(const struct recording *rec)
 	return rec->options->compression_level || unwinds(rec) ? 0 : nr < cpus ? nr : cpus;
 }
 
+/* Whether stages wait for other records, and leave little of a batch: what is left costs them more than compression. */
+static bool keeps_batches(const struct recording *rec)
+{
+	return unwinds(rec) || rec->options->sampling.off_cpu.on;
+}
+
 static int start_pool(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
@@ -510,6 +516,7 @@ static int start_pool(struct recording *rec, struct diag *reterr)
 		.nr_pipelines = 2 * nr_streams,
 		.events = rec->described.ring_descs,
 		.nr_events = rec->described.nr_ring_descs,
+		.thorough = keeps_batches(rec),
 	};
 
 	/*
