@@ -26,7 +26,7 @@ struct batch_job {
 	struct batch_job *next_to_pack; /* in the queue of the workers */
 	struct batch_job *next_in_line; /* in the order of its pipeline */
 	struct pool_client *client;
-	/* bytes of its records as they were in the rings, before stack dumps were cut */
+	/* bytes of its records as they were in the rings, before stages changed them; with marks that were dropped */
 	size_t came_len;
 	size_t out_len;                 /* valid when done: bytes to be written */
 	uint8_t tail[BATCH_TAIL_BYTES]; /* the batch's */

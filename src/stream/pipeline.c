@@ -400,6 +400,29 @@ void stage_batch_free(struct stage *stage, struct batch *batch)
 	pthread_mutex_unlock(&stage->output->pool->lock);
 }
 
+/*
+ * A mark says that what follows is not older than what stood before the mark before it. So none may come to stand
+ * behind records that came later, or before others: one between the two batches is dropped, and counts as bytes that
+ * came and are not stored.
+ */
+void stage_batch_join(struct stage *stage, struct batch *batch, struct batch *next)
+{
+	struct batch_job *job = (struct batch_job *)batch, *from = (struct batch_job *)next;
+
+	if (next->len || next->tail_len) {
+		memcpy(batch->records + batch->len, next->records, next->len);
+		batch->len += next->len;
+		job->came_len += batch->tail_len;
+		memcpy(batch->tail, next->tail, next->tail_len);
+		batch->tail_len = next->tail_len;
+	}
+	job->came_len += from->came_len;
+	from->came_len = 0;
+	job->commit |= from->commit;
+	from->commit = false;
+	stage_batch_free(stage, next);
+}
+
 void stage_count_dropped(struct stage *stage, const char *reason, uint64_t nr_samples)
 {
 	batch_pool_count_dropped(stage->output->pool, reason, nr_samples);

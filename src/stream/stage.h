@@ -129,19 +129,18 @@ static inline void stage_examine(const struct stage *stage, struct batch *batch)
 		stage->next->ops->examine(stage->next, batch);
 }
 
-/*
- * In process() and flush(), as all that follows: gives the batch to the next stage, or to be stored. 0, or an error
- * that the caller must return.
- */
+/* In process() and flush(), as all below: to the next stage, or to be stored. 0, or an error that is to be returned. */
 int stage_pass(struct stage *stage, struct batch *batch);
 
-/* Statistics for the index of a batch without offset: the last stage that reads all its records may make them. */
+/* Statistics for the index of a batch without offset: the last stage may make them. */
 const struct extent_stats *stage_extent_stats(const struct stage *stage);
 void stage_set_extent_info(struct batch *batch, const struct extent_info *info); /* which gets info->counts */
 
 /* An empty batch of the pool. NULL: none is free, and waiting would not help: pass on or free some. */
 struct batch *stage_batch_new(struct stage *stage);
 void stage_batch_free(struct stage *stage, struct batch *batch);
+/* Adds the next batch, for which there is room, and frees it. A mark between the two is dropped. */
+void stage_batch_join(struct stage *stage, struct batch *batch, struct batch *next);
 
 /*
  * Counts samples of a batch that are neither passed on nor replaced: they are lost, with the reason, in the summary and

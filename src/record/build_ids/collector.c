@@ -487,12 +487,12 @@ static void examine(const struct stage *stage, struct batch *batch)
 
 /*
  * An extent's records, which nothing changes any more: their statistics are made in the same pass over memory. There is
- * none when they were examined.
+ * none when they were examined, and they are not all of the extent when a stage behind this one joins batches.
  */
 static void observe_extent(struct collector *collector, struct batch *batch)
 {
 	const struct span records = {batch->records, batch->len};
-	bool counts = !collector->gave_up && !batch->examined;
+	bool counts = !collector->gave_up && !batch->examined && !collector->stage.next;
 	struct extent_info info;
 
 	if (counts)

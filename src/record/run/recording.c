@@ -35,6 +35,7 @@
 #include "record/off_cpu/off_cpu_stage.h"
 #include "record/output/data_files.h"
 #include "record/output/finish.h"
+#include "record/output/joiner.h"
 #include "record/output/output_file.h"
 #include "record/output/output_path.h"
 #include "record/output/prologue.h"
@@ -101,6 +102,7 @@ struct recording {
 	uint64_t disabled_ns;           /* CLOCK_MONOTONIC, since when its events are; 0: they are not */
 	struct collector_maker collectors;
 	struct sample_counter samples; /* for the status line */
+	struct joiner_maker joiner;
 	struct output_params common;
 	char *output_path; /* heap; where the output is, links followed */
 	struct output_file output;
@@ -785,6 +787,9 @@ static int choose_stages(struct recording *rec, struct diag *reterr)
 	/* Threads that each have as many rings as they can copy: that file is read back in the end. */
 	if (options->build_ids && !options->cpus_per_thread)
 		stage_makers_add(&rec->makers, &rec->collectors.maker);
+	rec->joiner = (struct joiner_maker){.maker.make = joiner_make, .holds_for_two = !options->threads};
+	if (keeps_batches(rec) && options->compression_level && !options->rotation.history_ns)
+		stage_makers_add(&rec->makers, &rec->joiner.maker);
 	rec->common.makers = rec->makers;
 	return 0;
 }
