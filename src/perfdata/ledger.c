@@ -225,20 +225,62 @@ static int place_order(const struct ledger_entry *a, const struct ledger_entry *
 
 enum { SLACK_NS = 1000000 }; /* the two clocks were compared at the start and at the end only */
 
-/* `readings` begin with those that may touch the gap. */
-static void clip_gap(const struct ledger_entry *readings, size_t nr, struct ledger_entry *gap)
-{
-	uint64_t from = UINT64_MAX, to = 0;
+/* A reading that found that a ring was full, and which of those before it, of the same place, ended last. */
+struct reading {
+	struct ledger_entry entry;
+	uint64_t last_ns;
+	uint32_t last_cause;
+};
 
-	for (size_t i = 0; i < nr && !place_order(&readings[i], gap) && readings[i].from_ns <= gap->to_ns; i++) {
-		if (!ledger_cause_is_full(readings[i].cause) || readings[i].to_ns < gap->from_ns)
+/* By place and time. Heap; NULL: out of memory. */
+static struct reading *readings_by_place(struct ledger *ledger, size_t *ret_nr)
+{
+	struct reading *readings = calloc(ledger->nr_entries + 1, sizeof(*readings));
+	size_t nr = 0;
+
+	if (readings && ledger->nr_entries)
+		qsort(ledger->entries, ledger->nr_entries, sizeof(*ledger->entries), by_place);
+	for (size_t i = 0; readings && i < ledger->nr_entries; i++) {
+		const struct ledger_entry *entry = &ledger->entries[i];
+		const struct reading *before = nr ? &readings[nr - 1] : NULL;
+		if (!ledger_cause_is_full(entry->cause))
 			continue;
-		gap->cause = readings[i].cause;
-		from = readings[i].from_ns < from ? readings[i].from_ns : from;
-		to = readings[i].to_ns > to ? readings[i].to_ns : to;
+		bool later = !before || place_order(&before->entry, entry) || before->last_ns <= entry->to_ns;
+		readings[nr++] = (struct reading){.entry = *entry,
+						  .last_ns = later ? entry->to_ns : before->last_ns,
+						  .last_cause = later ? entry->cause : before->last_cause};
 	}
-	if (!to)
+	*ret_nr = nr;
+	return readings;
+}
+
+/* Of those that touch a gap and end at `end`: the last to begin. There is one. What a hostile file has is cut short. */
+static uint32_t cause_of(const struct reading *readings, size_t first, size_t end, uint64_t from_ns)
+{
+	enum { MOST_LOOKED_AT = 64 };
+
+	for (size_t i = end; i > first && end - i < MOST_LOOKED_AT; i--)
+		if (readings[i - 1].entry.to_ns >= from_ns)
+			return readings[i - 1].entry.cause;
+	return readings[end - 1].last_cause;
+}
+
+static void clip_gap(const struct reading *readings, size_t nr, struct ledger_entry *gap)
+{
+	/* The first to reach the gap is the first behind which the last end so far is not before the gap. */
+	size_t first = partition_point(nr, i, ({
+					       int order = place_order(&readings[i].entry, gap);
+					       order < 0 || (!order && readings[i].last_ns < gap->from_ns);
+				       }));
+	size_t end = partition_point(nr, i, ({
+					     int order = place_order(&readings[i].entry, gap);
+					     order < 0 || (!order && readings[i].entry.from_ns <= gap->to_ns);
+				     }));
+
+	if (first >= end)
 		return;
+	uint64_t from = readings[first].entry.from_ns, to = readings[end - 1].last_ns;
+	gap->cause = cause_of(readings, first, end, gap->from_ns);
 	from -= from < SLACK_NS ? from : SLACK_NS;
 	to += SLACK_NS;
 	if (from > gap->from_ns)
@@ -247,23 +289,21 @@ static void clip_gap(const struct ledger_entry *readings, size_t nr, struct ledg
 		gap->to_ns = to;
 }
 
-void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps)
+int ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps)
 {
-	const struct ledger_entry *readings = ledger->entries;
-	size_t at = 0, nr = ledger->nr_entries;
+	size_t nr;
 
-	if (!nr || !nr_gaps || !ledger->counted)
-		return;
-	qsort(ledger->entries, nr, sizeof(*gaps), by_place);
+	if (!ledger->nr_entries || !nr_gaps || !ledger->counted)
+		return 0;
+	struct reading *readings = readings_by_place(ledger, &nr);
+	if (!readings)
+		return -ENOMEM;
 	qsort(gaps, nr_gaps, sizeof(*gaps), by_place);
-	for (size_t i = 0; i < nr_gaps; i++) {
-		if (gaps[i].cause != LEDGER_RING_FULL)
-			continue;
-		while (at < nr && (place_order(&readings[at], &gaps[i]) < 0 ||
-				   (!place_order(&readings[at], &gaps[i]) && readings[at].to_ns < gaps[i].from_ns)))
-			at++;
-		clip_gap(readings + at, nr - at, &gaps[i]);
-	}
+	for (size_t i = 0; i < nr_gaps; i++)
+		if (gaps[i].cause == LEDGER_RING_FULL)
+			clip_gap(readings, nr, &gaps[i]);
+	free(readings);
+	return 0;
 }
 
 /* The ledger's entries of what no record tells, or not so well. */
@@ -279,9 +319,10 @@ int ledger_join(struct ledger *ledger, struct ledger_entry *reported, size_t nr_
 	struct ledger_entry *gaps = calloc(nr_reported + ledger->nr_entries + 1, sizeof(*gaps));
 	size_t nr = 0;
 
-	if (!gaps)
+	if (!gaps || ledger_clip(ledger, reported, nr_reported)) {
+		free(gaps);
 		return -ENOMEM;
-	ledger_clip(ledger, reported, nr_reported);
+	}
 	for (size_t i = 0; i < nr_reported; i++)
 		if (reported[i].cause != LEDGER_PAUSED || !ledger->ended_ns)
 			gaps[nr++] = reported[i];
@@ -781,15 +822,31 @@ static int leave_out_earlier(struct loss_times *times, uint64_t started_ns, cons
 	return 0;
 }
 
-/* Does a gap that a LOST record ended touch it? The first `nr` gaps are in the order of place and time. */
-static bool is_reported(const struct loss_times *times, size_t nr, const struct ledger_entry *reading)
+/* What records tell of gaps. */
+struct reported {
+	struct ledger_entry *gaps; /* heap; that LOST records ended: in the order of place and time */
+	size_t nr;
+	size_t nr_all; /* others as well: the first ones of the loss_times */
+};
+
+/* Of gaps that are in the order of place and time. 0 or -ENOMEM. */
+static int find_reported(const struct loss_times *times, struct reported *ret)
 {
-	struct ledger_entry key = {.cpu = reading->cpu, .tid = reading->tid, .from_ns = reading->to_ns};
-	size_t behind = partition_point(nr, i, by_place(&times->gaps[i], &key) < 0);
-	for (; behind-- > 0 && times->gaps[behind].cpu == key.cpu && times->gaps[behind].tid == key.tid;)
-		if (ledger_cause_is_full(times->gaps[behind].cause))
-			return times->gaps[behind].to_ns > reading->from_ns;
-	return false;
+	*ret = (struct reported){.gaps = calloc(times->nr_gaps + 1, sizeof(*ret->gaps)), .nr_all = times->nr_gaps};
+	for (size_t i = 0; ret->gaps && i < times->nr_gaps; i++)
+		if (ledger_cause_is_full(times->gaps[i].cause))
+			ret->gaps[ret->nr++] = times->gaps[i];
+	return ret->gaps ? 0 : -ENOMEM;
+}
+
+/* Does a gap that a LOST record ended touch it? */
+static bool is_reported(const struct reported *reported, const struct ledger_entry *reading)
+{
+	const struct ledger_entry key = {.cpu = reading->cpu, .tid = reading->tid, .from_ns = reading->to_ns};
+	size_t behind = partition_point(reported->nr, i, by_place(&reported->gaps[i], &key) < 0);
+	const struct ledger_entry *gap = behind ? &reported->gaps[behind - 1] : NULL;
+
+	return gap && !place_order(gap, &key) && gap->to_ns > reading->from_ns;
 }
 
 /* One gap with that which comes behind it, when nothing lies between. */
@@ -817,8 +874,8 @@ static int add_unreported_gap(struct loss_times *times, size_t nr_reported, cons
 /*
  * `readings`: all of one place. The last come first: a loss that a LOST record tells came before those that none does.
  */
-static int add_unreported_of(struct loss_times *times, size_t nr_reported, const struct ledger_entry *readings,
-			     size_t nr, const struct loss_at *at)
+static int add_unreported_of(struct loss_times *times, const struct reported *reported,
+			     const struct ledger_entry *readings, size_t nr, const struct loss_at *at)
 {
 	uint64_t counted = 0, unreported;
 	int err = 0;
@@ -828,13 +885,14 @@ static int add_unreported_of(struct loss_times *times, size_t nr_reported, const
 	unreported = counted > at->reported ? counted - at->reported : 0;
 	for (size_t i = nr; i-- > 0 && unreported && !err;) {
 		uint64_t count = readings[i].count < unreported ? readings[i].count : unreported;
-		if (is_reported(times, nr_reported, &readings[i]))
+		if (is_reported(reported, &readings[i]))
 			continue;
-		err = add_unreported_gap(times, nr_reported, &readings[i], at->last_ns, count);
+		err = add_unreported_gap(times, reported->nr_all, &readings[i], at->last_ns, count);
 		unreported -= count;
 	}
-	return unreported && !err ? add_unreported_gap(times, nr_reported, &readings[nr - 1], at->last_ns, unreported)
-				  : err;
+	if (!unreported || err)
+		return err;
+	return add_unreported_gap(times, reported->nr_all, &readings[nr - 1], at->last_ns, unreported);
 }
 
 /*
@@ -846,22 +904,24 @@ static int add_untold(struct loss_times *times, const struct ledger *ledger)
 	size_t nr_places, nr_readings, end;
 	struct loss_at *places = reported_by_place(times, ledger->task_rings, &nr_places);
 	struct ledger_entry *readings = full_readings(times, ledger, &nr_readings);
+	struct reported reported = {0};
 	int err = places && readings ? 0 : -ENOMEM;
 
 	if (!err && times->nr_gaps)
 		qsort(times->gaps, times->nr_gaps, sizeof(*times->gaps), by_place);
 	if (!err && ledger->started_ns)
 		err = leave_out_earlier(times, ledger->started_ns, readings, nr_readings, places, nr_places);
-	const size_t nr_reported = times->nr_gaps;
+	err = err ? err : find_reported(times, &reported);
 	for (size_t i = 0; !err && i < nr_readings; i = end) {
 		for (end = i + 1; end < nr_readings && !place_order(&readings[end], &readings[i]);)
 			end++;
 		const struct loss_at *at = find_place(places, nr_places, &readings[i]);
 		if (at)
-			err = add_unreported_of(times, nr_reported, readings + i, end - i, at);
+			err = add_unreported_of(times, &reported, readings + i, end - i, at);
 	}
 	free(places);
 	free(readings);
+	free(reported.gaps);
 	return err;
 }
 

@@ -121,9 +121,9 @@ struct ledger_sum {
 /*
  * A gap derived from records (loss_times) lasts until the next record, even when the loss was over long before.
  * Shortens each gap to the intervals in which the counters of the ledger grew, and gives it their cause (ring full or
- * CPU limit). Sorts the ledger's entries and the gaps.
+ * CPU limit). Sorts the ledger's entries and the gaps. 0 or -ENOMEM.
  */
-void ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps);
+int ledger_clip(struct ledger *ledger, struct ledger_entry *gaps, size_t nr_gaps);
 
 /*
  * Returns all gaps (*ret: heap): those of loss_times, shortened by ledger_clip(), and those that only the ledger has,

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Recordings that no recorder would write end in bounded time. Each of these took minutes, or would take hours."""
-import json
 import bisect
+import json
 import struct
 import subprocess
 
 import perf_file
+import pytest
 from conftest import sanitized
+from perfdata import LEDGER
 
 CPU_TIME = f'--cpu={100 if sanitized() else 10}'  # in seconds; sanitizers take several times as much
 
@@ -219,3 +221,25 @@ def test_events_between_samples_of_a_pipe(run, program, tmp_path):
     done = run(['sh', '-c', f'prlimit {CPU_TIME} "$0" report --loss --json -i "$1"', program, data])
     assert json.loads(done.out)['captured'] == 40000
     data.unlink()
+
+
+@pytest.mark.parametrize('of', ['readings', 'pauses', 'throttled'])
+def test_very_many_entries_of_a_ledger(run, program, tmp_path, of):
+    """Readings of a full ring one in the other, or others, and as many gaps that records tell."""
+    nr, any_event, ring_full, events_disabled = 100000, 0xffffffff, 0, 10
+    first, last = (10 ** 9, 10 ** 9) if of == 'throttled' else (1000, 10 ** 12)
+    cause = events_disabled if of == 'pauses' else ring_full
+    entries = b''.join(struct.pack('<2I2i3Q', any_event, cause, -1, -1, first + n, last - n + 2 * nr, 1)
+                       for n in range(nr))
+    attr = perf_file.attr(type=1, sample_type=1 << 16 | 2 | 4, sample_period=1, bits=1 << 18)
+    task, stream = 7 << 32 | 7, []
+    for at in range(1000, 1000 + 20 * nr, 20):
+        if of == 'throttled':
+            stream += [record(kind, 0, struct.pack('<6Q', at + kind, 5, 5, task, at + kind, 5)) for kind in (5, 6)]
+        else:
+            stream += [record(9, 0, struct.pack('<3Q', 5, task, at)),
+                       record(2, 0, struct.pack('<5Q', 5, 1, task, at + 10, 5))]
+    ledger = struct.pack('<2I4Q', 1, 1, 1, 10 ** 12, nr, 0) + entries
+    (tmp_path / 'data').write_bytes(perf_file.build([attr], {LEDGER: ledger}, [[5]],
+                                                    b''.join(stream) + perf_file.FINISHED_ROUND))
+    assert output_bytes(run, program, tmp_path / 'data', 'report', '--loss')
