@@ -106,6 +106,46 @@ def test_the_same_report(run, program, recordings, one_cpu, name, options):
     assert said(run(report)) == said(run([*one_cpu, *report]))
 
 
+INLINED = '''
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+int main() {
+    size_t sum = 0;
+    for (unsigned round = 0; round < 300; round++) {
+        std::map<std::string, std::vector<unsigned>> all;
+        for (unsigned i = 0; i < 1000; i++)
+            all[std::to_string(i * 7919 % 97)].push_back(i ^ round);
+        for (auto &entry : all)
+            std::sort(entry.second.begin(), entry.second.end()), sum += entry.second.front();
+    }
+    return sum == 7;
+}
+'''
+
+
+@pytest.fixture(scope='module')
+def inlined(run, millrace, need_root, tmp_path_factory):
+    directory = tmp_path_factory.mktemp('inlined')
+    (directory / 'code.cc').write_text(INLINED)
+    run(['g++', '-O2', '-g', '-o', directory / 'code', directory / 'code.cc'])
+    millrace('record', '-N', '--call-graph', 'dwarf,2048', '-F', '5000', '-e', 'cpu-clock:u', '-o', directory / 'data',
+             '--', directory / 'code')
+    return directory / 'data'
+
+
+@pytest.mark.parametrize('options', [[], ['-g', 'caller,srcline'], ['-g', 'callee,address'], ['-s', 'sym,srcline'],
+                                     ['--inline', '--no-children'], ['--max-stack', '4'], ['--parent', 'sort']],
+                         ids=' '.join)
+def test_the_same_inlined_functions(run, program, inlined, one_cpu, options):
+    """With several CPUs they are looked up while samples are read."""
+    report = [program, 'report', '--stdio', '-i', inlined, *options]
+    several = said(run(report))
+    assert several[0] == 0 and ' (inlined)' in several[1]
+    assert several == said(run([*one_cpu, *report]))
+
+
 @pytest.mark.parametrize('command', ['report', 'script', 'export --format=folded -o -', 'flame -o -'])
 @pytest.mark.parametrize('name', ['compressed', 'chains'])
 def test_where_no_thread_can_be_started(own_user, run, program, recordings, name, command):

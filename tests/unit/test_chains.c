@@ -182,6 +182,64 @@ static void test_inlined(void **state)
 	free(path);
 }
 
+static uint32_t intern_now(const struct session_record *record, uint32_t *ret_later)
+{
+	struct task *task = machine_task(machine, PID, PID);
+	struct location frames[64];
+	uint32_t chain;
+
+	if (ret_later)
+		assert_int_equal(chains_intern(chains, task, record, ret_later), 0);
+	unsigned nr = machine_callchain(machine, task, record, frames, 64);
+	assert_int_equal(stacks_intern(stacks, frames, nr, &chain), 0);
+	assert_true(stacks_depth(stacks) >= nr);
+	return chain;
+}
+
+/* By another thread: what is made of the chains are those that are complete at once. */
+static void test_inlined_later(void **state)
+{
+	enum { FUNCTION_BYTES = 256, PROGRAM_BYTES = 1 << 24 };
+	static const struct event_desc event = {.attr = {.sample_type = PERF_SAMPLE_CALLCHAIN}};
+	uint64_t base = (uintptr_t)&__ehdr_start, function = (uintptr_t)outer;
+	uint32_t now[FUNCTION_BYTES], later[FUNCTION_BYTES], *numbers;
+	unsigned nr_inlined = 0;
+
+	(void)state;
+	char *path = realpath("/proc/self/exe", NULL);
+	assert_non_null(path);
+	map_bytes(PID, base, PROGRAM_BYTES, path);
+	if (!chains_expand_later(chains, true))
+		skip(); /* one CPU */
+	assert_false(chains_are_many(chains));
+	for (unsigned i = 0; i < FUNCTION_BYTES; i++) {
+		const uint64_t ips[] = {PERF_CONTEXT_USER, function + i, function + i, 1, function};
+		const struct session_record record = {
+			.event = &event, .sample = {.pid = PID, .tid = PID, .ips = ips, .nr_ips = i % 6 ? 5 : 4}};
+		now[i] = intern_now(&record, &later[i]);
+	}
+	assert_int_equal(chains_expand(chains, &numbers), 0);
+	assert_non_null(numbers);
+	const uint32_t end = stacks_end_chain(stacks);
+	for (unsigned i = 0; i < FUNCTION_BYTES; i++) {
+		const uint64_t ips[] = {PERF_CONTEXT_USER, function + i, function + i, 1, function};
+		const struct session_record record = {
+			.event = &event, .sample = {.pid = PID, .tid = PID, .ips = ips, .nr_ips = i % 6 ? 5 : 4}};
+		unsigned nr = 0;
+		uint32_t chain = intern_now(&record, NULL);
+		assert_int_equal(chain, numbers[later[i]]);
+		assert_int_equal(chain == numbers[later[0]], now[i] == now[0]);
+		for (; chain; chain = stacks_outer(stacks, chain))
+			nr++;
+		nr_inlined += nr > record.sample.nr_ips - 1;
+		intern(PID, ips, (unsigned)record.sample.nr_ips); /* at once again */
+	}
+	assert_int_equal(stacks_end_chain(stacks), end);
+	assert_true(nr_inlined > 0);
+	free(numbers);
+	free(path);
+}
+
 /* After numbers have changed nothing that is known is used. */
 static void test_forget(void **state)
 {
@@ -249,6 +307,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_chain, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_other_maps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_inlined, set_up_inlined, tear_down),
+		cmocka_unit_test_setup_teardown(test_inlined_later, set_up_inlined, tear_down),
 		cmocka_unit_test_setup_teardown(test_forget, set_up, tear_down),
 		cmocka_unit_test(test_many_links),
 	};

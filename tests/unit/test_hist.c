@@ -331,6 +331,20 @@ static void test_tally_cells(void **state)
 		assert_int_equal(found.amount.period, 2 * i + CELLS + (last ? 5 : 0));
 		assert_int_equal(found.amount.nr_samples, last ? 3 : 2);
 	}
+	/* Where chains become one, cells do. */
+	struct tally joined;
+	const uint32_t numbers[CHAINS] = {4, 9, 4};
+	assert_int_equal(tally_select(&tally, NULL, numbers, &joined), 0);
+	assert_int_equal(joined.nr, CELLS / 3 * 2);
+	for (uint32_t i = 0; i < joined.nr; i++) {
+		const bool first = i < CELLS / 3, last = i == CELLS / 3 - 1;
+		const uint32_t other = i + CELLS / 3 * 2;
+		const uint64_t period = 2 * i + CELLS + (first ? 2 * other + CELLS : 0);
+		assert_int_equal(tally_cell(&joined, i).chain, first ? 4 : 9);
+		assert_int_equal(joined.amounts[i].period, period + (last ? 5 : 0));
+		assert_int_equal(joined.amounts[i].nr_samples, (first ? 4 : 2) + last);
+	}
+	tally_fini(&joined);
 	tally_fini(&tally);
 }
 

@@ -6,13 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/machine/inlined_ahead.h"
 #include "analyze/machine/ip_walk.h"
 #include "perfdata/sample.h"
 #include "read/session.h"
 #include "tasks/maps.h"
 #include "unwind/unwind.h"
 
-enum { KNOWN_BITS = 14, PLACE_BITS = 14, PLACE_FRAMES = 5 };
+enum {
+	KNOWN_BITS = 14,
+	PLACE_BITS = 14,
+	PLACE_FRAMES = 5,
+	MANY_PENDING = 1 << 18, /* chains, of up to 16 bytes each; then most addresses are known */
+};
 
 /* Of a frame and all its callers, with what their names depend on. Two sums: equal by chance is out of the question. */
 struct chain_key {
@@ -42,6 +48,7 @@ struct known_place {
 struct chains {
 	struct machine *machine;
 	struct stacks *stacks;
+	struct inlined_ahead *ahead;            /* NULL: frames are complete at once */
 	struct chain_ip ips[CHAIN_MOST_FRAMES]; /* of the chain that is looked up; likewise */
 	struct chain_key keys[CHAIN_MOST_FRAMES];
 	struct location frames[CHAIN_MOST_FRAMES]; /* at one address */
@@ -62,7 +69,35 @@ struct chains *chains_new(struct machine *machine, struct stacks *stacks)
 
 void chains_free(struct chains *chains)
 {
+	if (chains)
+		inlined_ahead_free(chains->ahead);
 	free(chains);
+}
+
+bool chains_expand_later(struct chains *chains, bool lines)
+{
+	chains->ahead = inlined_ahead_start(machine_debug_info(chains->machine), lines);
+	return chains->ahead;
+}
+
+bool chains_are_many(const struct chains *chains)
+{
+	return chains->ahead && stacks_end_chain(chains->stacks) > MANY_PENDING;
+}
+
+static unsigned expand(void *ctx, const struct location *at, struct location *ret, unsigned max)
+{
+	return machine_inlined(ctx, at, ret, max);
+}
+
+int chains_expand(struct chains *chains, uint32_t **ret_numbers)
+{
+	inlined_ahead_finish(chains->ahead);
+	inlined_ahead_free(chains->ahead);
+	chains->ahead = NULL;
+	chains_forget(chains);
+	memset(chains->places, 0, sizeof(chains->places));
+	return stacks_expand(chains->stacks, expand, chains->machine, ret_numbers);
 }
 
 /* Frames keep their numbers. */
@@ -156,7 +191,24 @@ static unsigned look_up(struct chains *chains, struct task *task, const struct c
 		return 1;
 	frame = *frames;
 	frame.is_return = !ip->leaf && !ip->unwound && ip->cpumode == PERF_RECORD_MISC_USER;
+	if (chains->ahead && machine_may_inline(chains->machine, &frame)) {
+		frame.nr_inlined = LOCATION_PENDING;
+		*frames = frame;
+		return 1;
+	}
 	return machine_inlined(chains->machine, &frame, frames, CHAIN_MOST_FRAMES);
+}
+
+/* 0 or -ENOMEM. */
+static int intern_frame(struct chains *chains, const struct location *frame, uint32_t *ret)
+{
+	const uint32_t end = stacks_end_frame(chains->stacks);
+	int err = stacks_intern_frame(chains->stacks, frame, ret);
+
+	if (!err && *ret == end && frame->nr_inlined == LOCATION_PENDING)
+		inlined_ahead_add(chains->ahead, &(struct inlined_place){frame->dso, frame->symbol,
+									 frame->address - frame->is_return});
+	return err;
 }
 
 /* The chain of what is at this address, called by *chain. */
@@ -177,7 +229,7 @@ static int push(struct chains *chains, struct task *task, const struct chain_ip 
 	known->depth += nr;
 	for (unsigned i = nr; i-- > 0;) {
 		uint32_t frame;
-		if (stacks_intern_frame(chains->stacks, &chains->frames[i], &frame) ||
+		if (intern_frame(chains, &chains->frames[i], &frame) ||
 		    stacks_push(chains->stacks, known->chain, frame, &known->chain))
 			return -ENOMEM;
 		if (keeps)

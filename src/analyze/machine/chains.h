@@ -24,5 +24,21 @@ bool chains_can_intern(const struct chains *chains, const struct sample *sample)
 /* The whole chain, as machine_callchain() and stacks_intern() would make it. 0 or -ENOMEM. */
 int chains_intern(struct chains *chains, struct task *task, const struct session_record *record, uint32_t *ret_chain);
 
+/*
+ * From now on which functions are inlined at an address is looked up by another thread, and with `lines` their lines,
+ * too. The chains have their frames only after chains_expand(): of many samples most addresses are new at the begin,
+ * and to look them up takes about as long as to read all samples of a small recording. false: nothing is changed.
+ */
+bool chains_expand_later(struct chains *chains, bool lines);
+
+/* Many chains wait for it: their frames have a number for each address. */
+bool chains_are_many(const struct chains *chains);
+
+/*
+ * Ends that. *ret_numbers: the new number of each chain, heap; NULL: all chains have their numbers still. 0 or
+ * -ENOMEM.
+ */
+int chains_expand(struct chains *chains, uint32_t **ret_numbers);
+
 /* To be called after stacks_keep(), which changes the numbers of chains: empties the cache. */
 void chains_forget(struct chains *chains);

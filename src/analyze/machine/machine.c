@@ -764,13 +764,18 @@ static unsigned add_leaf_caller(struct lookup *lookup, struct task *task, const 
 	return 1;
 }
 
+bool machine_may_inline(const struct machine *machine, const struct location *frame)
+{
+	return frame->level == '.' && frame->symbol && !frame->dso->jit && machine->options.inlined != INLINE_NONE;
+}
+
 /* NULL: none. */
 static const struct inlined *find_inlined(struct lookup *lookup, const struct location *frame)
 {
 	const struct machine *machine = lookup->machine;
 	uint64_t address = frame->address - frame->is_return;
 
-	if (frame->level != '.' || !frame->symbol || frame->dso->jit || machine->options.inlined == INLINE_NONE)
+	if (!machine_may_inline(machine, frame))
 		return NULL;
 	uint64_t key = hash_mix((uintptr_t)frame->symbol, address) * 0x9e3779b97f4a7c15ull;
 	const struct inlined **cached = &lookup->inlined[key >> (64 - INLINED_BITS)];

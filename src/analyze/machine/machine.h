@@ -63,8 +63,8 @@ struct location {
 	char level;                  /* 'k', '.', 'H', 'g', 'u': perf's [k], [.] … */
 	bool is_return;              /* a return address: debug information is looked up at address - 1, in the call */
 	/* In a call chain: how many of the frames before it are inlined here; its source line is that of their call. */
-	uint16_t nr_inlined;
-	uint32_t map_pages; /* size of its map in pages of 4 KiB, rounded up; UINT32_MAX: more; 0: no map */
+	uint16_t nr_inlined; /* LOCATION_PENDING: what is inlined here is still to be looked up, see chains_expand() */
+	uint32_t map_pages;  /* size of its map in pages of 4 KiB, rounded up; UINT32_MAX: more; 0: no map */
 };
 
 /* The path of a cgroup, as a record named it; "unknown": none did. Valid until machine_free(). */
@@ -87,9 +87,9 @@ unsigned machine_callchain(struct machine *machine, struct task *task, const str
 
 /* Whether the chain is what is at its addresses, recorded and those of machine_unwind(), with no regard to time. */
 bool machine_chain_is_plain(const struct machine *machine, const struct sample *sample);
-/* Whether chains include inlined functions. */
+/* Whether chains include inlined functions; whether there may be some at a frame. */
 bool machine_inlines_all(const struct machine *machine);
-
+bool machine_may_inline(const struct machine *machine, const struct location *frame);
 /* Writes a user frame, before it the functions inlined there; innermost first, at most `max` > 0. Returns how many. */
 unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max);
 

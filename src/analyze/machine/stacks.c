@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 struct frame {
 	struct location at;
@@ -34,6 +35,7 @@ struct stacks {
 	struct stack_links links;
 	unsigned depth;
 	bool by_address;
+	bool any_pending;
 };
 
 enum { FIRST_SLOT_BITS = 8 };
@@ -80,7 +82,7 @@ static uint32_t name_hash(const struct location *at)
 
 static bool address_counts(const struct stacks *stacks, const struct location *at)
 {
-	return !at->symbol || stacks->by_address;
+	return !at->symbol || stacks->by_address || at->nr_inlined == LOCATION_PENDING;
 }
 
 static uint64_t place_key(const struct stacks *stacks, const struct location *at)
@@ -93,6 +95,10 @@ static uint64_t place_key(const struct stacks *stacks, const struct location *at
 
 static bool same_place(const struct stacks *stacks, const struct location *a, const struct location *b)
 {
+	const bool is_pending = a->nr_inlined == LOCATION_PENDING;
+
+	if (is_pending != (b->nr_inlined == LOCATION_PENDING) || (is_pending && a->is_return != b->is_return))
+		return false;
 	return a->dso == b->dso && a->symbol == b->symbol && a->level == b->level &&
 	       (!address_counts(stacks, a) ||
 		(a->ip == b->ip && a->address == b->address && a->nr_inlined == b->nr_inlined));
@@ -112,6 +118,7 @@ int stacks_intern_frame(struct stacks *stacks, const struct location *at, uint32
 	    hash_table_add_number(&stacks->by_place, key, stacks->nr_frames))
 		return -ENOMEM;
 	stacks->frames[stacks->nr_frames] = (struct frame){*at, name_hash(at)};
+	stacks->any_pending |= at->nr_inlined == LOCATION_PENDING;
 	*ret = stacks->nr_frames++;
 	return 0;
 }
@@ -292,6 +299,107 @@ void stacks_choice_fini(struct stacks_choice *choice)
 	free(choice->links);
 	free(choice->numbers);
 	*choice = (struct stacks_choice){0};
+}
+
+/* The frames that a frame becomes. */
+struct expanded {
+	uint32_t first, nr; /* in expansion.frames; nr 0: not yet */
+};
+
+struct expansion {
+	struct stacks *stacks;
+	stacks_expander *expand;
+	void *ctx;
+	struct expanded *of; /* [by frame] */
+	uint32_t *frames;    /* of all of them, innermost first */
+	uint32_t nr, room;
+	struct location at[CHAIN_MOST_FRAMES];
+};
+
+static void expansion_free(struct expansion **expansion)
+{
+	if (*expansion) {
+		free((*expansion)->of);
+		free((*expansion)->frames);
+	}
+	free(*expansion);
+}
+
+/* Outer ones get their numbers first, as where chains are made of them. 0 or -ENOMEM. */
+static int expand_frame(struct expansion *expansion, uint32_t frame)
+{
+	struct expanded *expanded = &expansion->of[frame];
+	struct location at = expansion->stacks->frames[frame].at;
+	unsigned nr = 1;
+
+	if (expanded->nr)
+		return 0;
+	if (at.nr_inlined == LOCATION_PENDING) {
+		at.nr_inlined = 0;
+		nr = expansion->expand(expansion->ctx, &at, expansion->at, CHAIN_MOST_FRAMES);
+	} else {
+		expansion->at[0] = at;
+	}
+	const uint32_t first = expansion->nr;
+	for (unsigned i = 0; i < nr; i++, expansion->nr++)
+		if (array_room_up_to(expansion->frames, expansion->nr, expansion->room, max_elements))
+			return -ENOMEM;
+	for (unsigned i = nr; i-- > 0;)
+		if (stacks_intern_frame(expansion->stacks, &expansion->at[i], &expansion->frames[first + i]))
+			return -ENOMEM;
+	*expanded = (struct expanded){first, nr};
+	return 0;
+}
+
+/* depths: of the chains, by their old numbers. 0 or -ENOMEM. */
+static int expand_links(struct expansion *expansion, struct stack_links *to, uint32_t numbers[], uint32_t depths[])
+{
+	struct stacks *stacks = expansion->stacks;
+
+	for (uint32_t i = 1; i < stacks->links.nr; i++) {
+		const struct link link = stacks->links.links[i];
+		uint32_t chain = numbers[link.outer];
+		if (expand_frame(expansion, link.frame))
+			return -ENOMEM;
+		const struct expanded expanded = expansion->of[link.frame];
+		for (uint32_t k = expanded.nr; k-- > 0;)
+			if (links_push(to, (struct link){chain, expansion->frames[expanded.first + k]}, &chain))
+				return -ENOMEM;
+		numbers[i] = chain;
+		depths[i] = depths[link.outer] + expanded.nr;
+		stacks_note_depth(stacks, depths[i]);
+	}
+	return 0;
+}
+
+int stacks_expand(struct stacks *stacks, stacks_expander *expand, void *ctx, uint32_t **ret_numbers)
+{
+	__attribute__((cleanup(expansion_free))) struct expansion *expansion = NULL;
+	AUTO_FREE uint32_t *numbers = NULL, *depths = NULL;
+	struct stack_links links = {.nr = 1};
+
+	*ret_numbers = NULL;
+	if (!stacks->any_pending)
+		return 0;
+	expansion = calloc(1, sizeof(*expansion));
+	numbers = calloc(stacks->links.nr, sizeof(*numbers));
+	depths = calloc(stacks->links.nr, sizeof(*depths));
+	if (!expansion || !numbers || !depths)
+		return -ENOMEM;
+	expansion->stacks = stacks;
+	expansion->expand = expand;
+	expansion->ctx = ctx;
+	expansion->of = calloc(stacks->nr_frames, sizeof(*expansion->of));
+	int err = expansion->of ? expand_links(expansion, &links, numbers, depths) : -ENOMEM;
+	if (err) {
+		links_fini(&links);
+		return err;
+	}
+	links_fini(&stacks->links);
+	stacks->links = links;
+	stacks->any_pending = false;
+	*ret_numbers = take_ptr(numbers);
+	return 0;
 }
 
 size_t stacks_bytes(const struct stacks *stacks)

@@ -70,6 +70,15 @@ int stacks_choose(const struct stacks *stacks, bool used[], struct stacks_choice
 void stacks_keep(struct stacks *stacks, struct stacks_choice *choice); /* `numbers` stay valid */
 void stacks_choice_fini(struct stacks_choice *choice);
 
+/*
+ * Frames whose nr_inlined is LOCATION_PENDING have a number for each address. Replaces each of them by those that
+ * expand() writes, innermost first, at most `max`, at least one; *ret_numbers has the new number of each chain: heap.
+ * NULL: none was pending, and nothing is changed. 0 or -ENOMEM.
+ */
+enum { LOCATION_PENDING = UINT16_MAX };
+typedef unsigned stacks_expander(void *ctx, const struct location *at, struct location *ret, unsigned max);
+int stacks_expand(struct stacks *stacks, stacks_expander *expand, void *ctx, uint32_t **ret_numbers);
+
 size_t stacks_bytes(const struct stacks *stacks); /* of memory, about */
 
 /* The number of frames of the longest chain so far. */

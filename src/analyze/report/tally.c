@@ -158,13 +158,16 @@ int tally_select(const struct tally *tally, const bool keep[], const uint32_t ch
 
 	*ret = (struct tally){0};
 	for (uint32_t i = 0; i < tally->nr && !err; i++) {
-		if (!keep[i])
+		if (keep && !keep[i])
 			continue;
 		const struct tally_cell cell = tally_cell(tally, i);
 		uint32_t to;
 		err = tally_find(ret, &cell.place, chains[cell.chain], &to);
-		if (!err)
-			ret->amounts[to] = cell.amount;
+		if (err)
+			break;
+		ret->amounts[to].period += cell.amount.period;
+		ret->amounts[to].nr_samples += cell.amount.nr_samples;
+		ret->amounts[to].latency += cell.amount.latency;
 	}
 	if (err)
 		tally_fini(ret);

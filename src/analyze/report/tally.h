@@ -48,8 +48,8 @@ int tally_find(struct tally *tally, const struct hist_place *place, uint32_t cha
 struct tally_cell tally_cell(const struct tally *tally, uint32_t cell);
 
 /*
- * Another tally with the cells that are marked in keep[], in their order, with chains by their new numbers: see
- * stacks_choose(). 0 or -ENOMEM.
+ * Another tally with the cells that are marked in keep[] (NULL: all), in their order, with chains by their new numbers:
+ * see stacks_choose(). Cells that are the same then are one. 0 or -ENOMEM.
  */
 int tally_select(const struct tally *tally, const bool keep[], const uint32_t chains[], struct tally *ret);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/machine/chains.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
@@ -68,6 +69,13 @@ static bool begin(struct reading *reading)
 	return !reading->begin || reading->begin(reading->ctx);
 }
 
+static int complete(struct reading *reading, struct diag *reterr)
+{
+	report_workers_join(reading->workers);
+	int err = samples_complete(&reading->samples);
+	return err ? describe_error(reading, err, reterr) : 0;
+}
+
 static int read_records(struct reading *reading, struct diag *reterr)
 {
 	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
@@ -84,12 +92,18 @@ static int read_records(struct reading *reading, struct diag *reterr)
 		return err;
 	bool pipe = session_info(reading->session)->pipe;
 	session_stop_at(reading->session, reading->stop);
+	reading->samples.completes_later = !pipe && !reading->counted;
 	/* A pipe ends by itself, when what is held back of it for the order was given. */
 	while (pipe || !reading->stop || !*reading->stop) {
 		int64_t taken = take_run(reading, &records, reterr);
 		if (taken < 0)
 			return (int)taken;
 		reading->nr_records = records.progress.nr_records;
+		if (chains_are_many(reading->samples.chains_of)) {
+			err = complete(reading, reterr);
+			if (err)
+				return err;
+		}
 		if (taken)
 			continue;
 		got = input_records_next(&records, &record, reterr);
@@ -123,8 +137,8 @@ int reading_run(struct reading *reading, const struct samples_options *samples, 
 	if (err)
 		return diag_set(reterr, err, "out of memory");
 	err = read_records(reading, reterr);
-	report_workers_join(reading->workers);
-	return err;
+	int completed = complete(reading, err ? NULL : reterr);
+	return err ? err : completed;
 }
 
 /* The rows of a store name what the records of a session describe: tasks, objects, functions. All are made once. */

@@ -526,6 +526,27 @@ static void start(struct samples *samples)
 			   (samples->chains && samples->options.by_address);
 	debug_info_unpack_ahead(machine_debug_info(samples->machine), samples->session,
 				(samples->chains ? DEBUG_CHAINS : 0) | (lines ? DEBUG_LINES : 0));
+	/* Lines of samples are needed at once, and would wait for the other thread. */
+	const bool at_once = has_key(samples, HIST_SRCLINE) || has_key(samples, HIST_SRCFILE);
+	samples->completes_later = samples->completes_later && samples->chains && !at_once &&
+				   chains_expand_later(samples->chains_of, lines);
+}
+
+int samples_complete(struct samples *samples)
+{
+	AUTO_FREE uint32_t *numbers = NULL;
+	int err = samples->started && samples->completes_later ? chains_expand(samples->chains_of, &numbers) : 0;
+
+	samples->completes_later = false;
+	for (size_t i = 0; i < samples->nr && numbers; i++) {
+		struct tally *tally = &samples->events[i].tally, complete;
+		int failed = tally_select(tally, NULL, numbers, &complete); /* then it is empty */
+		tally_fini(tally);
+		*tally = complete;
+		err = err ? err : failed;
+	}
+	memset(samples->cache, 0, CACHE_SLOTS * sizeof(*samples->cache));
+	return err;
 }
 
 /* Of a sample that was counted without an error. Returns that. */

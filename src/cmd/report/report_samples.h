@@ -79,10 +79,10 @@ struct samples {
 	struct machine *machine;      /* borrowed */
 	struct event_samples *events; /* by index */
 	size_t nr;
-	bool started, children;     /* children: known from the first sample on */
-	bool chains;                /* likewise: any are recorded */
-	bool by_cpu, not_cacheable; /* likewise: keys; not_cacheable: by time or fields, each sample's own */
-	bool by_state, by_waker;    /* likewise: of times off the CPU, which state counts in parts */
+	bool started, children;       /* children: known from the first sample on */
+	bool chains, completes_later; /* likewise: any are recorded; set before: chains_expand_later(), if it can */
+	bool by_cpu, not_cacheable;   /* likewise: keys; not_cacheable: by time or fields, each sample's own */
+	bool by_state, by_waker;      /* likewise: of times off the CPU, which state counts in parts */
 	struct stacks *stacks;
 	struct chains *chains_of; /* the recorded ones as those of the stacks */
 	struct location *frames;  /* room for CHAIN_MOST_FRAMES, between two samples_take() */
@@ -137,14 +137,14 @@ bool samples_find_cached(const struct samples *samples, const struct session_rec
 size_t samples_bytes(const struct samples *samples); /* of memory for cells and call chains, about */
 int samples_shrink(struct samples *samples, struct tally *const shown[]); /* shrink_tallies(). 0 or -ENOMEM */
 
+/* If chains_are_many(), and after the last record; cells get other numbers. 0 or -ENOMEM. */
+int samples_complete(struct samples *samples);
+
 /* How samples_count() counts, for count_cells(). The samples are borrowed. */
 struct count_options samples_count_options(const struct samples *samples);
 
 /* After the last record: makes the histograms. 0 or -ENOMEM. */
 int samples_count(struct samples *samples);
 
-/*
- * After samples_count(): an empty histogram for an event without samples that leads a group whose members have some. 0
- * or -ENOMEM.
- */
+/* After samples_count(): an empty histogram for the leader of a group that has no samples itself. 0 or -ENOMEM. */
 int samples_make_hist(struct samples *samples, size_t event, struct hist **ret);
