@@ -67,7 +67,7 @@ struct pipeline {
 	struct pool_client client;
 	bool flushes;         /* some of them keep batches */
 	bool flushed;         /* after an error they were asked for all that they keep; or they end */
-	uint64_t complete_ns; /* complete_of(), of the batches of this turn; likewise */
+	uint64_t complete_ns; /* complete_of(), of the batches so far; likewise */
 	bool commits; /* STAGE_COMMIT for them, behind the batches of this turn; of the thread whose turn it is */
 	uint64_t freed_bytes; /* that came in batches which they freed */
 	struct pipeline *next_with_stages;
@@ -459,7 +459,7 @@ static void set_for_stages(struct pipeline *pipeline, struct batch_job *job)
 	if (job->producer)
 		job->producer->complete_ns = job->complete_ns;
 	pipeline->commits |= job->flush;
-	if (!pipeline->in_turn) /* behind the last one of the turn: there may be many producers */
+	if (pipeline->flushes) /* of each one: a stage that keeps some of a turn passes these on to the next */
 		pipeline->complete_ns = complete_of(pipeline);
 	job->batch.complete_ns = pipeline->complete_ns;
 	job->batch.next = NULL;
