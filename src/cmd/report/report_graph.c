@@ -152,11 +152,46 @@ static bool goes_on(const struct rails *rails, int depth)
 	return rails->mask & rail(depth);
 }
 
+/* What stands left of names, put together: a call of stdio for each level takes as long as all the rest of a graph. */
+struct rails_text {
+	FILE *to;
+	size_t len;
+	char text[1024];
+};
+
+static void flush(struct rails_text *text)
+{
+	fwrite(text->text, 1, text->len, text->to);
+	text->len = 0;
+}
+
+/* len: less than there is room for. */
+static void put(struct rails_text *text, const char *bytes, size_t len)
+{
+	if (len > sizeof(text->text) - text->len)
+		flush(text);
+	memcpy(text->text + text->len, bytes, len);
+	text->len += len;
+}
+
+/* The margin, and the first `depth` levels. */
+static void print_levels(const struct graph *graph, const struct rails *rails, int depth)
+{
+	struct rails_text text;
+
+	text.to = graph->to;
+	text.len = 0;
+	put(&text, graph_indent, sizeof(graph_indent) - 1);
+	for (int i = 0; i < rails->margin; i++)
+		put(&text, " ", 1);
+	for (int i = 0; i < depth; i++)
+		put(&text, goes_on(rails, i) ? level_on : level_off, LEVEL_WIDTH);
+	flush(&text);
+}
+
 static void print_gap(const struct graph *graph, const struct rails *rails)
 {
-	print_margin(graph, rails->margin);
-	for (int i = 0; i < rails->depth; i++)
-		fputs(goes_on(rails, i) ? level_on : level_off, graph->to);
+	print_levels(graph, rails, rails->depth);
 	fputc('\n', graph->to);
 }
 
@@ -164,16 +199,14 @@ static void print_gap(const struct graph *graph, const struct rails *rails)
 static void print_rails(const struct graph *graph, const struct rails *rails, const struct calltree_node *value,
 			uint64_t total)
 {
-	print_margin(graph, rails->margin);
-	for (int i = 0; i < rails->depth; i++) {
-		if (!value || i != rails->depth - 1) {
-			fputs(goes_on(rails, i) ? level_on : level_off, graph->to);
-			continue;
-		}
-		fputs(goes_on(rails, i) ? "|--" : " --", graph->to);
-		print_value(graph, calltree_period(value), (uint64_t)value->nr + value->children_nr, total);
-		fputs("--", graph->to);
-	}
+	const int last = rails->depth - 1;
+
+	print_levels(graph, rails, value && last >= 0 ? last : rails->depth);
+	if (!value || last < 0)
+		return;
+	fputs(goes_on(rails, last) ? "|--" : " --", graph->to);
+	print_value(graph, calltree_period(value), (uint64_t)value->nr + value->children_nr, total);
+	fputs("--", graph->to);
 }
 
 /* The frames from a node to the end of its run. */
