@@ -12,6 +12,7 @@
 #include "analyze/machine/chains.h"
 #include "analyze/machine/machine.h"
 #include "analyze/machine/stacks.h"
+#include "analyze/symbols/debug_info.h"
 #include "base/buf.h"
 #include "read/session.h"
 #include "tasks/tasks.h"
@@ -209,7 +210,7 @@ static void test_inlined_later(void **state)
 	char *path = realpath("/proc/self/exe", NULL);
 	assert_non_null(path);
 	map_bytes(PID, base, PROGRAM_BYTES, path);
-	if (!chains_expand_later(chains, true))
+	if (!chains_expand_later(chains, CHAINS_LINES))
 		skip(); /* one CPU */
 	assert_false(chains_are_many(chains));
 	for (unsigned i = 0; i < FUNCTION_BYTES; i++) {
@@ -236,6 +237,49 @@ static void test_inlined_later(void **state)
 	}
 	assert_int_equal(stacks_end_chain(stacks), end);
 	assert_true(nr_inlined > 0);
+	free(numbers);
+	free(path);
+}
+
+/* Where frames of a function have a number for each address, those of one line get one. */
+static void test_frames_of_lines(void **state)
+{
+	enum { FUNCTION_BYTES = 64, PROGRAM_BYTES = 1 << 24 };
+	static const struct event_desc event = {.attr = {.sample_type = PERF_SAMPLE_CALLCHAIN}};
+	uint64_t function = (uintptr_t)outer;
+	uint32_t later[FUNCTION_BYTES], *numbers;
+	struct source_line lines[FUNCTION_BYTES];
+	unsigned nr_pairs = 0;
+
+	(void)state;
+	char *path = realpath("/proc/self/exe", NULL);
+	assert_non_null(path);
+	map_bytes(PID, (uintptr_t)&__ehdr_start, PROGRAM_BYTES, path);
+	stacks_keep_addresses(stacks);
+	if (!chains_expand_later(chains, CHAINS_LINES | CHAINS_BY_LINE))
+		skip(); /* one CPU */
+	for (unsigned i = 0; i < FUNCTION_BYTES; i++) {
+		const uint64_t ips[] = {PERF_CONTEXT_USER, function + i};
+		const struct session_record record = {.event = &event,
+						      .sample = {.pid = PID, .tid = PID, .ips = ips, .nr_ips = 2}};
+		assert_int_equal(chains_intern(chains, machine_task(machine, PID, PID), &record, &later[i]), 0);
+	}
+	assert_int_equal(chains_expand(chains, &numbers), 0);
+	assert_non_null(numbers);
+	for (unsigned i = 0; i < FUNCTION_BYTES; i++) {
+		const struct location *at = stacks_location(stacks, stacks_frame(stacks, numbers[later[i]]));
+		const struct location *first = stacks_location(stacks, stacks_frame(stacks, numbers[later[0]]));
+		assert_true(debug_info_line(machine_debug_info(machine), at->dso, first->address + i, 0, &lines[i]));
+		for (unsigned k = 0; k < i; k++) {
+			const uint32_t other = stacks_frame(stacks, numbers[later[k]]);
+			if (stacks_location(stacks, other)->symbol != at->symbol || lines[k].path != lines[i].path)
+				continue;
+			const bool same = other == stacks_frame(stacks, numbers[later[i]]);
+			assert_int_equal(same, lines[k].line == lines[i].line);
+			nr_pairs += same;
+		}
+	}
+	assert_true(nr_pairs > 0);
 	free(numbers);
 	free(path);
 }
@@ -308,6 +352,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_other_maps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_inlined, set_up_inlined, tear_down),
 		cmocka_unit_test_setup_teardown(test_inlined_later, set_up_inlined, tear_down),
+		cmocka_unit_test_setup_teardown(test_frames_of_lines, set_up_inlined, tear_down),
 		cmocka_unit_test_setup_teardown(test_forget, set_up, tear_down),
 		cmocka_unit_test(test_many_links),
 	};

@@ -8,6 +8,9 @@
 
 #include "analyze/machine/inlined_ahead.h"
 #include "analyze/machine/ip_walk.h"
+#include "analyze/symbols/debug_info.h"
+#include "base/hash_table.h"
+#include "base/pool.h"
 #include "perfdata/sample.h"
 #include "read/session.h"
 #include "tasks/maps.h"
@@ -45,10 +48,19 @@ struct known_place {
 	uint32_t frames[PLACE_FRAMES];
 };
 
+/* The first frame of a function at a line. */
+struct line_frame {
+	struct location at;
+	struct source_line line;
+};
+
 struct chains {
 	struct machine *machine;
 	struct stacks *stacks;
-	struct inlined_ahead *ahead;            /* NULL: frames are complete at once */
+	struct inlined_ahead *ahead; /* NULL: frames are complete at once */
+	bool by_line;
+	struct hash_table lines;                /* struct line_frame, by a hash */
+	struct pool pool;                       /* of them */
 	struct chain_ip ips[CHAIN_MOST_FRAMES]; /* of the chain that is looked up; likewise */
 	struct chain_key keys[CHAIN_MOST_FRAMES];
 	struct location frames[CHAIN_MOST_FRAMES]; /* at one address */
@@ -69,14 +81,18 @@ struct chains *chains_new(struct machine *machine, struct stacks *stacks)
 
 void chains_free(struct chains *chains)
 {
-	if (chains)
-		inlined_ahead_free(chains->ahead);
+	if (!chains)
+		return;
+	inlined_ahead_free(chains->ahead);
+	hash_table_fini(&chains->lines);
+	pool_fini(&chains->pool);
 	free(chains);
 }
 
-bool chains_expand_later(struct chains *chains, bool lines)
+bool chains_expand_later(struct chains *chains, unsigned needs)
 {
-	chains->ahead = inlined_ahead_start(machine_debug_info(chains->machine), lines);
+	chains->ahead = inlined_ahead_start(machine_debug_info(chains->machine), needs & CHAINS_LINES);
+	chains->by_line = needs & CHAINS_BY_LINE;
 	return chains->ahead;
 }
 
@@ -85,9 +101,41 @@ bool chains_are_many(const struct chains *chains)
 	return chains->ahead && stacks_end_chain(chains->stacks) > MANY_PENDING;
 }
 
+static bool same_function(const struct location *a, const struct location *b)
+{
+	return a->dso == b->dso && a->symbol == b->symbol && a->level == b->level;
+}
+
+/* Makes the frame the first one at its line, if that is known. Without memory for it, it stays as it is. */
+static void take_first_at_line(struct chains *chains, struct location *at)
+{
+	struct source_line line;
+
+	if (!debug_info_line(machine_debug_info(chains->machine), at->dso, at->address - at->is_return, at->nr_inlined,
+			     &line))
+		return;
+	const uint64_t key = hash_mix(hash_mix((uintptr_t)at->symbol, (uintptr_t)line.path), line.line);
+	for (struct hash_slot *slot = hash_table_find(&chains->lines, key); slot;
+	     slot = hash_table_next(&chains->lines, slot)) {
+		const struct line_frame *first = slot->item;
+		if (same_function(&first->at, at) && first->line.path == line.path && first->line.line == line.line) {
+			*at = first->at;
+			return;
+		}
+	}
+	struct line_frame *first = pool_take(&chains->pool, sizeof(*first));
+	if (first && !hash_table_add(&chains->lines, key, first))
+		*first = (struct line_frame){*at, line};
+}
+
 static unsigned expand(void *ctx, const struct location *at, struct location *ret, unsigned max)
 {
-	return machine_inlined(ctx, at, ret, max);
+	struct chains *chains = ctx;
+	unsigned nr = machine_inlined(chains->machine, at, ret, max);
+
+	for (unsigned i = 0; i < nr && chains->by_line; i++)
+		take_first_at_line(chains, &ret[i]);
+	return nr;
 }
 
 int chains_expand(struct chains *chains, uint32_t **ret_numbers)
@@ -97,7 +145,7 @@ int chains_expand(struct chains *chains, uint32_t **ret_numbers)
 	chains->ahead = NULL;
 	chains_forget(chains);
 	memset(chains->places, 0, sizeof(chains->places));
-	return stacks_expand(chains->stacks, expand, chains->machine, ret_numbers);
+	return stacks_expand(chains->stacks, expand, chains, ret_numbers);
 }
 
 /* Frames keep their numbers. */

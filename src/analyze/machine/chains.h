@@ -25,11 +25,13 @@ bool chains_can_intern(const struct chains *chains, const struct sample *sample)
 int chains_intern(struct chains *chains, struct task *task, const struct session_record *record, uint32_t *ret_chain);
 
 /*
- * From now on which functions are inlined at an address is looked up by another thread, and with `lines` their lines,
+ * From now on which functions are inlined at an address is looked up by another thread, with CHAINS_LINES their lines,
  * too. The chains have their frames only after chains_expand(): of many samples most addresses are new at the begin,
- * and to look them up takes about as long as to read all samples of a small recording. false: nothing is changed.
+ * and to look them up takes about as long as to read all samples of a small recording. CHAINS_BY_LINE: where frames of
+ * a function have a number for each address, they get one for each line instead. false: nothing is changed.
  */
-bool chains_expand_later(struct chains *chains, bool lines);
+enum chains_needs { CHAINS_LINES = 1, CHAINS_BY_LINE = 2 };
+bool chains_expand_later(struct chains *chains, unsigned needs);
 
 /* Many chains wait for it: their frames have a number for each address. */
 bool chains_are_many(const struct chains *chains);

@@ -574,6 +574,7 @@ void report_options_complete(struct report_options *options)
 		options->group_sort < UINT32_MAX ? (unsigned)options->group_sort : UINT32_MAX;
 	options->samples.chains = graph->mode != GRAPH_NONE;
 	options->samples.by_address = options->samples.chains && graph->key != CALLTREE_FUNCTION;
+	options->samples.by_line = options->samples.chains && graph->key == CALLTREE_SRCLINE;
 	graph->full_paths = options->samples.full_paths;
 	options->samples.direction = graph->direction;
 }

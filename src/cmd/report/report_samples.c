@@ -528,8 +528,10 @@ static void start(struct samples *samples)
 				(samples->chains ? DEBUG_CHAINS : 0) | (lines ? DEBUG_LINES : 0));
 	/* Lines of samples are needed at once, and would wait for the other thread. */
 	const bool at_once = has_key(samples, HIST_SRCLINE) || has_key(samples, HIST_SRCFILE);
-	samples->completes_later = samples->completes_later && samples->chains && !at_once &&
-				   chains_expand_later(samples->chains_of, lines);
+	const bool by_line = samples->options.by_line && !samples->details; /* details may be of addresses */
+	samples->completes_later =
+		samples->completes_later && samples->chains && !at_once &&
+		chains_expand_later(samples->chains_of, (lines ? CHAINS_LINES : 0) | (by_line ? CHAINS_BY_LINE : 0));
 }
 
 int samples_complete(struct samples *samples)

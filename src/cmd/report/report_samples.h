@@ -31,10 +31,10 @@ enum samples_mode { SAMPLES_PLAIN, SAMPLES_BRANCHES, SAMPLES_MEMORY };
 
 struct samples_options {
 	enum samples_mode mode;
-	struct hist_options hist;               /* children: wanted where there are call chains */
-	struct sample_filter filter;            /* completed; what it hides is counted, but not shown, except by CPU */
-	bool chains;                            /* keep them: there will be call graphs */
-	bool by_address;                        /* frames of a function at different addresses are different ones */
+	struct hist_options hist;    /* children: wanted where there are call chains */
+	struct sample_filter filter; /* completed; what it hides is counted, but not shown, except by CPU */
+	bool chains;                 /* keep them: there will be call graphs */
+	bool by_address, by_line;    /* frames of a function at different addresses, or lines of them, are different */
 	enum calltree_direction direction;      /* in which callers are counted */
 	uint64_t max_stack;                     /* functions of a chain, from the innermost on; 0: all */
 	uint64_t quantum_ns;                    /* of the key time */
