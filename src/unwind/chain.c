@@ -269,7 +269,7 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
  */
 static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *frame, int why)
 {
-	uint64_t fp, caller_fp, ra;
+	uint64_t fp = 0, caller_fp, ra;
 
 	if (!frame_register(frame, arch->fp, &fp))
 		return frame->cut ? UNWIND_CUT_STACK : why;
@@ -290,6 +290,45 @@ static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *f
 	frame->registers[arch->ra] = ra;
 	frame->exact = false;
 	return go_to(arch, frame, ra);
+}
+
+/*
+ * Likewise of what was interrupted, on x86: in the first and last instructions of most functions (`push rbp; mov rbp,
+ * rsp`, `pop rbp; ret`), and in those that keep no frame, rbp is still the caller's, and would lead to the caller's
+ * caller. The return address is at the stack pointer then, or above the rbp that was pushed there. Elsewhere a word
+ * that is there may look like one, so is_led_on() has to agree. false: no code is there.
+ */
+static bool step_to_top_of_stack(const struct unwind_arch *arch, const struct unwind_space *space, struct frame *frame)
+{
+	uint64_t cfa = frame->registers[arch->sp], fp = frame->registers[arch->fp], ra;
+
+	if (!frame->exact || !arch->call_bytes || !space->is_code || !frame_load(frame, cfa, &ra))
+		return false;
+	cfa += 8;
+	if (ra == fp) {
+		if (!frame_load(frame, cfa, &ra))
+			return false;
+		cfa += 8;
+	}
+	if (!may_be_code(ra) || !space->is_code(space->ctx, ra - 1))
+		return false;
+	frame->cfa = frame->registers[arch->sp] = cfa;
+	frame->known = UINT64_C(1) << arch->fp | UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
+	frame->registers[arch->ra] = ra;
+	frame->exact = false;
+	return go_to(arch, frame, ra) == GO_ON;
+}
+
+/* Whether a chain comes to a good end behind its second frame, which step_to_top_of_stack() has found. */
+static bool is_led_on(const struct unwind_chain *chain)
+{
+	switch (chain->end) {
+	case UNWIND_COMPLETE:
+	case UNWIND_FULL:
+	case UNWIND_NOT_READY: return true;
+	case UNWIND_CUT_STACK: return chain->nr > 2;
+	default: return false;
+	}
 }
 
 /*
@@ -470,9 +509,10 @@ const char *unwind_end_text(enum unwind_end end)
 	}
 }
 
-/* From the innermost frame to its callers. */
+/* From the innermost frame to its callers. *try_top: whether, and then if, step_to_top_of_stack() leads to the first.
+ */
 static void walk(struct unwind_cache *cache, const struct unwind_space *space, struct frame *frame,
-		 struct unwind_chain *chain)
+		 struct unwind_chain *chain, bool *try_top)
 {
 	const struct unwind_arch *arch = cache->arch;
 	enum unwind_end otherwise = UNWIND_BAD_MEMORY; /* if this is no code: why the frame before has no caller */
@@ -510,7 +550,11 @@ static void walk(struct unwind_cache *cache, const struct unwind_space *space, s
 		otherwise = cached->rule->flags & RULE_NO_CFI ? no_caller(cached) : UNWIND_BAD_MEMORY;
 		struct last_frame now = last_frame_of(arch, frame);
 		bool may_be_met = meeting.last && !exact && frame->low == now.sp;
-		end = step(cache, frame, cached);
+		*try_top =
+			*try_top &&
+			(chain->nr || (cached->rule->flags & RULE_NO_CFI && step_to_top_of_stack(arch, space, frame)));
+		if (chain->nr || !*try_top)
+			end = step(cache, frame, cached);
 		note(&new, may_be_met && describe(arch, cached, frame, &now) ? &now : NULL);
 		/* No code has called that to which a signal handler returns. */
 		chain->ips[chain->nr] = exact || cached->rule->flags & RULE_SIGNAL ? pc : pc - 1;
@@ -544,7 +588,14 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		return;
 	}
 	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;
-	walk(cache, space, &frame, chain);
+	bool by_top = true;
+	walk(cache, space, &frame, chain, &by_top);
+	if (by_top && !is_led_on(chain)) {
+		first_frame(cache, regs, stack, &frame);
+		chain->nr = 0;
+		by_top = false;
+		walk(cache, space, &frame, chain, &by_top);
+	}
 	if (chain->end != UNWIND_CUT_STACK)
 		return;
 	if (frame.elsewhere)

@@ -938,6 +938,57 @@ static void test_chains_that_the_kernel_continues(void **state)
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
 }
 
+/* Code without CFI where rbp is still, or again, that of its caller: else that caller would be left out. */
+static void test_no_frame_yet(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->space.is_code = is_code;
+	process->regs[BP] = STACK + 8 * 4; /* the frame of the caller, in code without CFI as well */
+	words[4] = 0;
+	words[5] = BASE + OUTERMOST + 4;
+	words[0] = OTHER + 8;
+	unwind_at(process, GAP, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, OTHER + 7, BASE + OUTERMOST + 3));
+	words[0] = process->regs[BP]; /* it was pushed */
+	words[1] = OTHER + 8;
+	unwind_at(process, GAP, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, OTHER + 7, BASE + OUTERMOST + 3));
+	unwind_at(process, GAP, 1);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + GAP));
+	/* From a caller with CFI, by the stack pointer behind the return address. */
+	process->regs[BP] = STACK + 8 * 7;
+	words[0] = BASE + SAVES + 8;
+	words[3] = process->regs[BP];
+	words[4] = BASE + WITH_FRAME + 8;
+	words[7] = 0;
+	words[8] = BASE + OUTERMOST + 4;
+	unwind_at(process, GAP, 12);
+	assert_chain(process, UNWIND_COMPLETE,
+		     CHAIN(BASE + GAP, BASE + SAVES + 7, BASE + WITH_FRAME + 7, BASE + OUTERMOST + 3));
+	process->chain.max = 2;
+	unwind_at(process, GAP, 12);
+	assert_chain(process, UNWIND_FULL, CHAIN(BASE + GAP, BASE + SAVES + 7));
+	process->chain.max = NR_WORDS;
+	unwind_at(process, GAP, 8);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + GAP, BASE + SAVES + 7, BASE + WITH_FRAME + 7));
+	/* A number that is an address of code by chance, in a function that has its frame: it leads to nothing. */
+	words[0] = BASE + SAVES + 8;
+	words[4] = STACK;
+	unwind_at(process, GAP, 12);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, BASE + OUTERMOST + 3));
+	words[0] = BASE + UNSAVED_RBP + 8;
+	unwind_at(process, GAP, 2);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + GAP));
+	/* Where it is not known what may be executed any number could be one. */
+	words[0] = OTHER + 8;
+	process->space.is_code = NULL;
+	process->space.generation++;
+	unwind_at(process, GAP, 12);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, BASE + OUTERMOST + 3));
+}
+
 /* What is no address of code by the maps ends the chain: there is no such frame. */
 static void test_callers_that_are_no_code(void **state)
 {
@@ -1593,6 +1644,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
 		cmocka_unit_test_setup_teardown(test_hostile_stacks, start, end),
 		cmocka_unit_test_setup_teardown(test_chains_that_the_kernel_continues, start, end),
+		cmocka_unit_test_setup_teardown(test_no_frame_yet, start, end),
 		cmocka_unit_test_setup_teardown(test_callers_that_are_no_code, start, end),
 		cmocka_unit_test_setup_teardown(test_bounds_of_addresses, start, end),
 		cmocka_unit_test_setup_teardown(test_without_registers, start, end),
