@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash_table.h"
 #include "perfdata/record.h"
 #include "tasks/maps.h"
 #include "tasks/task_event.h"
@@ -67,6 +68,25 @@ static void use_file(const struct map *map, void *ctx)
 	file->in_use = true;
 }
 
+/*
+ * Those that some task has mapped. Threads share the maps of their process, which are visited once; without memory to
+ * note that, again for each thread.
+ */
+static void mark_used(struct task *const tasks[], size_t nr)
+{
+	struct hash_table visited = {0};
+
+	for (size_t i = 0; i < nr; i++) {
+		struct maps *maps = tasks[i]->maps;
+		if (!maps || hash_table_find(&visited, (uintptr_t)maps))
+			continue;
+		maps_visit(maps, use_file, NULL);
+		if (maps_users(maps) > 1)
+			(void)!hash_table_add(&visited, (uintptr_t)maps, maps);
+	}
+	hash_table_fini(&visited);
+}
+
 /* Most files are mapped by processes that end soon. Without memory for the list of tasks it is done another time. */
 static void free_unused_files(struct task_table *table)
 {
@@ -77,8 +97,7 @@ static void free_unused_files(struct task_table *table)
 		return;
 	for (struct mapped_file *file = table->files; file; file = file->next)
 		file->in_use = false;
-	for (size_t i = 0; i < nr_tasks; i++)
-		maps_visit(tasks[i]->maps, use_file, NULL);
+	mark_used(tasks, nr_tasks);
 	free(tasks);
 	for (struct mapped_file **at = &table->files; *at;) {
 		struct mapped_file *file = *at;

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "perfdata/record.h"
+#include "tasks/maps.h"
 #include "tasks/task_table.h"
 
 enum { TRAILER = 16 };
@@ -25,6 +26,18 @@ void *__wrap_calloc(size_t nr, size_t bytes)
 {
 	allocated_bytes += nr * bytes;
 	return __real_calloc(nr, bytes);
+}
+
+/* Likewise. */
+void __real_maps_visit(const struct maps *maps, void (*visit)(const struct map *map, void *ctx), void *ctx);
+void __wrap_maps_visit(const struct maps *maps, void (*visit)(const struct map *map, void *ctx), void *ctx);
+
+static size_t nr_visits;
+
+void __wrap_maps_visit(const struct maps *maps, void (*visit)(const struct map *map, void *ctx), void *ctx)
+{
+	nr_visits++;
+	__real_maps_visit(maps, visit, ctx);
 }
 
 static void take(struct task_table *table, struct buf *record)
@@ -259,6 +272,22 @@ static void what_is_not_for_the_table(void **state)
 	task_table_free(table);
 }
 
+/* Files that are mapped no more are looked for among the maps of a process once, not once for each thread. */
+static void maps_of_many_threads(void **state)
+{
+	enum { NR_THREADS = 500, NR_MAPS = 3000 };
+	struct task_table *table = shell_and_child();
+
+	(void)state;
+	for (uint32_t tid = 100; tid < 100 + NR_THREADS; tid++)
+		fork_or_exit(table, PERF_RECORD_FORK, 11, tid, 11);
+	nr_visits = 0;
+	for (unsigned i = 0; i < NR_MAPS; i++)
+		map(table, 11, 0x1000, 0x1000, "/lib/x.so");
+	assert_in_range(nr_visits, 1, NR_THREADS);
+	task_table_free(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +299,7 @@ int main(void)
 		cmocka_unit_test(what_lies_under_a_new_map_is_gone),
 		cmocka_unit_test(many_come_and_go),
 		cmocka_unit_test(many_map_and_end),
+		cmocka_unit_test(maps_of_many_threads),
 		cmocka_unit_test(a_thread_id_that_is_used_again_ends_its_process),
 		cmocka_unit_test(what_is_not_for_the_table),
 	};

@@ -618,7 +618,7 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 {
 	struct mapping_processes processes = {0};
 	struct watched_object *object;
-	struct watched_map *map;
+	struct watched_map *map = NULL;
 
 	while ((object = take_pending(watch, list, &map))) {
 		/* Most files that were mapped before the recording, and so have no generation, are never read. */
