@@ -7,19 +7,20 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 
-/* Where a function counts below samples of one name, thread and CPU, which are all shown or all hidden. */
+/* Where a function counts below samples of one name, thread, CPU and details, which are all shown or all hidden. */
 struct known_caller {
 	struct hist_entry *entry; /* NULL: empty */
 	const struct comm *comm;
 	const struct dso *dso;
 	const struct symbol *symbol;
 	uint64_t address; /* without a symbol */
+	const struct hist_details *details;
 	uint32_t tid;
 	int32_t cpu;
 	bool filtered;
 };
 
-enum { KNOWN_CALLERS = 1024 /* a power of two */ };
+enum { KNOWN_CALLERS = 4096 /* a power of two */ };
 
 struct count {
 	const struct tally *tally;
@@ -49,14 +50,15 @@ static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t 
 static bool is_about(const struct known_caller *known, const struct hist_place *place)
 {
 	return known->symbol == place->symbol && known->dso == place->dso && known->address == place->address &&
-	       known->comm == place->comm && known->tid == place->tid && known->cpu == place->cpu &&
-	       known->filtered == place->filtered;
+	       known->details == place->details && known->comm == place->comm && known->tid == place->tid &&
+	       known->cpu == place->cpu && known->filtered == place->filtered;
 }
 
 /* The slot of a caller; *slot->entry is NULL when another one was there. */
 static struct known_caller *known_caller(const struct count *count, const struct hist_place *place)
 {
-	uint64_t hash = hash_mix((uintptr_t)place->symbol ^ place->address, (uintptr_t)place->comm + place->tid);
+	uint64_t hash = hash_mix((uintptr_t)place->symbol ^ place->address,
+				 (uintptr_t)place->comm + place->tid + (uintptr_t)place->details);
 	struct known_caller *slot = &count->callers[hash >> 32 & (KNOWN_CALLERS - 1)];
 
 	if (!is_about(slot, place))
@@ -64,6 +66,7 @@ static struct known_caller *known_caller(const struct count *count, const struct
 					      .dso = place->dso,
 					      .symbol = place->symbol,
 					      .address = place->address,
+					      .details = place->details,
 					      .tid = place->tid,
 					      .cpu = place->cpu,
 					      .filtered = place->filtered};
@@ -85,7 +88,6 @@ static int add_callers(const struct count *count, uint32_t index, const struct t
 	for (unsigned i = 0; i < nr; i++) {
 		uint32_t frame = stacks_frame(count->stacks, links[i]);
 		const struct location *caller = stacks_location(count->stacks, frame);
-		struct known_caller of_details = {0}, *known = &of_details;
 		place.dso = caller->dso;
 		place.symbol = caller->symbol;
 		place.address = caller->symbol ? 0 : caller->ip;
@@ -96,9 +98,8 @@ static int add_callers(const struct count *count, uint32_t index, const struct t
 			place.details = rules->caller_details(rules->ctx, cell->place.details, caller);
 			if (!place.details)
 				return -ENOMEM;
-		} else if (!place.details) {
-			known = known_caller(count, &place);
 		}
+		struct known_caller *known = known_caller(count, &place);
 		int added = hist_add_caller(count->hist, &place, cell->amount.period, &known->entry);
 		if (added > 0 && count->options->uses)
 			added = hist_note_use(count->hist, known->entry, &(struct use){.cell = index, .skip = i},

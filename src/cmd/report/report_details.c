@@ -21,13 +21,13 @@
 #include "read/session.h"
 #include "tasks/off_cpu.h"
 
-/* What a caller is with these lines and what it has in common with its callee. */
+/* What a caller is with its lines and what it has in common with its callee. */
 struct known_caller {
 	const struct hist_details *common, *caller; /* common NULL: not in use */
-	const char *srcline, *srcfile;
+	struct location at;
 };
 
-enum { KNOWN_CALLERS = 1 << 13 }; /* the last ones */
+enum { KNOWN_CALLERS = 1 << 14 }; /* the last ones */
 
 struct details {
 	struct details_options options;
@@ -503,22 +503,19 @@ static const struct hist_details *lines_of_caller(struct details *details, const
 						  const struct location *at)
 {
 	const struct hist_details *common = without_lines(details, callee);
-	struct hist_details lines; /* nothing else of it */
-
-	lines.srcline = callee->srcline;
-	lines.srcfile = callee->srcfile;
-	if (!common || !add_source(details, at, &lines))
-		return NULL;
-	uint64_t key = hash_mix(hash_mix((uintptr_t)common, (uintptr_t)lines.srcline), (uintptr_t)lines.srcfile);
+	uint64_t key = hash_mix(hash_mix((uintptr_t)common, (uintptr_t)at->symbol), at->address + at->nr_inlined);
 	struct known_caller *known = &details->callers[(key >> 32) % KNOWN_CALLERS];
-	if (known->common == common && known->srcline == lines.srcline && known->srcfile == lines.srcfile)
+
+	if (!common)
+		return NULL;
+	if (known->common == common && same_place(&known->at, at))
 		return known->caller;
 	struct hist_details found = *common;
-	found.srcline = lines.srcline;
-	found.srcfile = lines.srcfile;
-	const struct hist_details *caller = keep(details, &found);
+	found.srcline = callee->srcline;
+	found.srcfile = callee->srcfile;
+	const struct hist_details *caller = add_source(details, at, &found) ? keep(details, &found) : NULL;
 	if (caller)
-		*known = (struct known_caller){common, caller, found.srcline, found.srcfile};
+		*known = (struct known_caller){common, caller, *at};
 	return caller;
 }
 
