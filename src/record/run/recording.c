@@ -410,6 +410,8 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	sizes.margin_bytes = margin_bytes(rec);
 	rec->set.later_fds = later_fds(rec);
 	int early_err = early_drain_new(&rec->plan, rec->options->realtime, &rec->early);
+	AUTO_FD int pausing = fd_closer_pause_others(rec->options->events);
+	(void)pausing; /* closed on return */
 	int err = eventset_open(&rec->set, &rec->plan, rec->options->events, sizes, reterr);
 	if (err)
 		return err;

@@ -22,3 +22,9 @@ bool fd_closer_is_worth_it(const struct event_list *events);
  * -errno; after an error this process must close the events itself.
  */
 int fd_closer_start(void);
+
+/*
+ * While tracepoints are opened the closers of other recorders pause: both need that mutex, and beside them opening
+ * takes seconds. Returns a descriptor: when it is closed, or this process ends, they go on. -1: they do not pause.
+ */
+int fd_closer_pause_others(const struct event_list *events);
