@@ -735,6 +735,16 @@ def test_a_page_of_plain_samples_only(millrace, tmp_path):
         page.unlink()
 
 
+@pytest.mark.parametrize('options', [[], ['--no-call-graph'], ['-g', '--call-graph', 'no'], ['--no-call-graph', '-g']])
+def test_call_chains_unless_they_are_declined(millrace, tmp_path, options):
+    """The last of the options counts."""
+    millrace('record', '-e', 'dummy', '--off-cpu', *options, '-o', tmp_path / 'perf.data', '--', 'sleep', '0.01')
+    header = millrace('report', '--header-only', '-i', tmp_path / 'perf.data').out
+    types = re.search('event : name = offcpu-time.*sample_type = ([A-Z|]+)', header)[1].split('|')
+    assert ('CALLCHAIN' in types) == (not options or options[-1] == '-g')
+    assert 'waited=' in millrace('script', '-F', 'event,wait', '-i', tmp_path / 'perf.data').out
+
+
 def test_script_fields(record, millrace, tmp_path):
     threads, waits = record('pipe', 2)
     text = millrace('script', '-i', tmp_path / 'perf.data', '-F', 'tid,event,state,wait').out

@@ -434,6 +434,7 @@ static int set_callgraph_fp(const struct option *option, const char *arg, bool n
 	(void)option, (void)arg, (void)reterr;
 	struct event_options *sampling = value;
 	sampling->callgraph = negated ? CALLGRAPH_NONE : CALLGRAPH_FP;
+	sampling->no_callgraph = negated;
 	return 0;
 }
 
@@ -469,7 +470,8 @@ static int set_callgraph(const struct option *option, const char *arg, bool nega
 	(void)option;
 	struct event_options *sampling = value;
 
-	if (negated || !strcmp(arg, "no")) {
+	sampling->no_callgraph = negated || !strcmp(arg, "no");
+	if (sampling->no_callgraph) {
 		sampling->callgraph = CALLGRAPH_NONE;
 		return 0;
 	}

@@ -595,6 +595,7 @@ int event_list_configure(struct event_list *list, const struct event_options *gi
 	int err = prepare(&setup);
 
 	setup.off_cpu = (struct off_cpu_setup){.callgraph = options->callgraph,
+					       .no_callgraph = options->no_callgraph,
 					       .wakers = options->off_cpu.wakers,
 					       .all_user = options->all_user,
 					       .switches = options->switches,

@@ -34,6 +34,7 @@ struct event_options {
 				 (kernel.perf_event_max_sample_rate) */
 	uint64_t period;      /* -c; 0: not given */
 	enum event_callgraph callgraph;
+	bool no_callgraph;   /* asked for: --off-cpu has none, either */
 	uint32_t dump_bytes; /* of the user stack, with dwarf or unwind; 0: the default; rounded up to 8 */
 	unsigned max_stack;  /* --max-stack: frames of call chains; 0: the default */
 	bool inherit;        /* false: -i, -t, --per-thread */

@@ -132,6 +132,8 @@ int off_cpu_add_wake_ups(struct event_list *list, struct diag *reterr)
 
 enum event_callgraph off_cpu_callgraph(const struct event *event, const struct off_cpu_setup *setup)
 {
+	if (event->off_cpu == EVENT_SWITCHES && setup->no_callgraph)
+		return CALLGRAPH_NONE;
 	if (event->off_cpu == EVENT_SWITCHES && setup->callgraph != CALLGRAPH_LBR)
 		return setup->callgraph == CALLGRAPH_NONE ? CALLGRAPH_FP : setup->callgraph;
 	if (event->off_cpu == EVENT_WAKE_UPS && !setup->wakers)

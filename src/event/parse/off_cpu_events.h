@@ -23,7 +23,7 @@ struct diag;
 /* The options of the recording that concern them. */
 struct off_cpu_setup {
 	enum event_callgraph callgraph;
-	bool wakers;
+	bool no_callgraph, wakers;
 	bool all_user, switches, per_thread; /* as in struct event_options */
 	bool all_tasks;                      /* of CPUs, and not of tasks that were named */
 };
