@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
 #include "export/output_buf.h"
@@ -156,12 +157,14 @@ int spool_read(struct spool *spool, uint32_t number, int (*take)(void *ctx, cons
 	       struct diag *reterr)
 {
 	const struct sequence *sequence = &spool->sequences[number];
-	uint8_t bytes[READ_BYTES];
+	AUTO_FREE uint8_t *bytes = malloc(READ_BYTES); /* not on the stack, which may be of 64 KiB */
 
+	if (!bytes)
+		return diag_set(reterr, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < sequence->nr_extents; i++) {
 		struct extent left = sequence->extents[i];
 		while (left.len) {
-			size_t len = left.len < sizeof(bytes) ? left.len : sizeof(bytes);
+			size_t len = left.len < READ_BYTES ? left.len : READ_BYTES;
 			int err = fd_pread(spool->fd, bytes, len, left.offset);
 			if (err)
 				return diag_set(reterr, err, "temporary file: %s", strerror(-err));

@@ -19,7 +19,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import TIMEOUT, child_of, cpu_seconds, stat_of, threads_of, wait_until  # noqa: E402
+from conftest import TIMEOUT, child_of, cpu_seconds, sanitized, stat_of, threads_of, wait_until  # noqa: E402
 from perfdata import COMM, FINISHED_INIT, FINISHED_ROUND, MMAP2, PerfData  # noqa: E402
 
 
@@ -525,3 +525,13 @@ def test_what_drains_stays_in_memory(recorder, need_root, file):
     if not locked_kib and resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == 0:
         pytest.skip('no memory may be locked here (ulimit -l)')
     assert locked_kib > 0
+
+
+@pytest.mark.skipif(sanitized(), reason='sanitizers need larger stacks')
+def test_a_small_stack(run, program, tmp_path):
+    """`ulimit -s 64`, which threads have as well."""
+    path = tmp_path / 'perf.data'
+    small = ['prlimit', '--stack=65536', program]
+    run([*small, 'record', '-g', '-o', path, '-e', 'cpu-clock', '--', 'true'])
+    assert 'cpu-clock' in run([*small, 'report', '--stdio', '-i', path]).out
+    run([*small, 'export', '--format', 'perfetto', '-i', path, '-o', tmp_path / 'out'])

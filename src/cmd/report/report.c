@@ -445,12 +445,16 @@ static int run_recording(struct report *report)
 
 static int report_run(int argc, char **argv)
 {
-	struct report report = {0};
+	AUTO_FREE struct report *report = calloc(1, sizeof(*report)); /* too large for a stack of `ulimit -s 64` */
 	struct diag diag = {0};
 	AUTO_CONFIGURATION struct configuration config = {0};
 
-	report_options_init(&report.options);
-	switch (configuration_parse(&command_report, argc, argv, &report.options, &config)) {
+	if (!report) {
+		log_error("out of memory");
+		return INPUT_EXIT_ERROR;
+	}
+	report_options_init(&report->options);
+	switch (configuration_parse(&command_report, argc, argv, &report->options, &config)) {
 	case OPTION_EXIT: return 0;
 	case OPTION_BAD: return COMMAND_USAGE;
 	case OPTION_OK: break;
@@ -460,20 +464,20 @@ static int report_run(int argc, char **argv)
 			  argv[config.given.first]);
 		return COMMAND_USAGE;
 	}
-	report_options_complete(&report.options);
-	escape_set_raw(report.options.raw_text && !report.options.json);
-	log_set_level(report.options.quiet ? LOG_ERRORS : report.options.verbose);
+	report_options_complete(&report->options);
+	escape_set_raw(report->options.raw_text && !report->options.json);
+	log_set_level(report->options.quiet ? LOG_ERRORS : report->options.verbose);
 	int status = COMMAND_USAGE;
-	if (sample_filter_complete(&report.options.samples.filter, &diag) ||
-	    store_input_complete(&report.options.from, &report.options.input, &diag))
+	if (sample_filter_complete(&report->options.samples.filter, &diag) ||
+	    store_input_complete(&report->options.from, &report->options.input, &diag))
 		log_error("%s", diag.text);
 	else
-		status = report.options.from.store.url ? print_store(&report) : run_recording(&report);
-	hints_fini(&report.hints);
-	threads_fini(&report.threads);
-	reading_fini(&report.reading);
-	sample_filter_fini(&report.options.samples.filter);
-	session_close(report.session);
+		status = report->options.from.store.url ? print_store(report) : run_recording(report);
+	hints_fini(&report->hints);
+	threads_fini(&report->threads);
+	reading_fini(&report->reading);
+	sample_filter_fini(&report->options.samples.filter);
+	session_close(report->session);
 	return status;
 }
 

@@ -114,6 +114,7 @@ struct watched_root {
 struct object_watch {
 	pthread_mutex_t lock; /* of the tables; not held while a file is opened */
 	pthread_mutex_t rings_lock;
+	_Alignas(8) uint8_t record[UINT16_MAX + 1]; /* under rings_lock; too large for a stack of `ulimit -s 64` */
 	struct pool pool;
 	struct hash_table objects;               /* by hash of the file: struct watched_object */
 	struct hash_table processes;             /* by pid: struct watched_process */
@@ -471,7 +472,7 @@ static bool note_program(struct object_watch *watch, const struct perf_event_hea
 
 static void read_ring(struct object_watch *watch, struct ring *ring)
 {
-	_Alignas(8) uint8_t record[UINT16_MAX + 1];
+	uint8_t *record = watch->record;
 	struct perf_event_header header;
 	struct span spans[2] = {{0}, {0}};
 	size_t bytes = ring_peek(ring, spans);
