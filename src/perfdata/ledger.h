@@ -55,6 +55,9 @@ struct ledger_entry {
 };
 enum { LEDGER_NO_EVENT = -1 };
 
+/* The cost that tells how many bytes of records could not be written, because of an error that ended the recording. */
+#define LEDGER_UNWRITTEN "unwritten bytes"
+
 /* What the recorder itself used: a name that ends in its unit, such as "drain cpu ns". */
 struct ledger_cost {
 	char name[32];

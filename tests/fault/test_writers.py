@@ -24,20 +24,23 @@ def record(millrace, programs, file, writer):
                     programs / 'syscalls', '-t', '2', '-n', str(ENDLESS), status=255).err
 
 
-def check(perf, file, err, words):
+def check(millrace, perf, file, err, words):
     errors = [line for line in err.splitlines() if words in line]
     assert len(errors) == 1 and f'{file}: writing at offset ' in errors[0], err
-    assert re.search(r'\d+ bytes of records could not be written', err), err
+    unwritten = re.search(r'(\d+) bytes of records could not be written', err)
+    assert unwritten, err
     samples = len(list(PerfData(file).samples()))
     assert f'captured {samples} samples' in err
     assert samples > 500
     assert len(perf('script', '-i', file, '-F', 'tid').out.split()) == samples
+    loss = millrace('report', '--loss', '-i', file).out
+    assert f'Not counted: {unwritten[1]} bytes of records at the end' in loss and 'covered: at most ' in loss, loss
 
 
 @pytest.mark.parametrize('writer', WRITERS)
 def test_full_disk(millrace, perf, programs, need_tracefs, tmpfs, writer):
     file = tmpfs('256k') / 'x.data'
-    check(perf, file, record(millrace, programs, file, writer), 'No space left on device')
+    check(millrace, perf, file, record(millrace, programs, file, writer), 'No space left on device')
 
 
 @pytest.mark.parametrize('writer', WRITERS)
@@ -54,7 +57,7 @@ def test_file_size_limit(program, millrace, perf, programs, need_tracefs, tmp_pa
         done.err = done.stderr
         return done
 
-    check(perf, file, record(run_limited, programs, file, writer), 'File too large')
+    check(millrace, perf, file, record(run_limited, programs, file, writer), 'File too large')
 
 
 @pytest.fixture

@@ -429,6 +429,10 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->ledger = closing->ledger;
 	if (closing->ledger && account_stages(common, closing->ledger))
 		return diag_set(reterr, -ENOMEM, "out of memory");
+	/* How many records these were, and of which events, is not known any more. */
+	if (closing->ledger && result->unwritten_bytes &&
+	    ledger_add_cost(closing->ledger, LEDGER_UNWRITTEN, result->unwritten_bytes))
+		return diag_set(reterr, -ENOMEM, "out of memory");
 	params->losses = closing->losses;
 	params->cpu_from_ns = closing->cpu_from_ns;
 	result->bytes = 0;
