@@ -529,7 +529,7 @@ static void test_lists_grow_or_stay(void **state)
 	assert_int_not_equal(list.events[2].attr.config, list.events[3].attr.config);
 	assert_int_equal(event_list_parse_from(&list, "migrations,nonsense", &fake.sources, &diag), -EINVAL);
 	assert_int_equal(list.nr, 4);
-	assert_int_equal(event_list_add_default(&list), 0);
+	assert_int_equal(event_list_add_default(&list, false), 0);
 	assert_int_equal(list.nr, 5);
 	assert_string_equal(list.events[4].name, "cycles:P");
 	event_list_fini(&list);

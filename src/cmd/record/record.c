@@ -7,6 +7,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -196,6 +200,18 @@ static void hint_children(const struct target *target, const struct event_list *
 		 (int)target->pids[0]);
 }
 
+/* The vendor's name: CPUID with EAX 0, in EBX, EDX and ECX. */
+static bool has_amd_cpus(void)
+{
+#ifdef __x86_64__
+	unsigned last, name[3];
+
+	return __get_cpuid(0, &last, &name[0], &name[2], &name[1]) && !memcmp(name, "AuthenticAMD", sizeof(name));
+#else
+	return false;
+#endif
+}
+
 static int record(struct record_options *options, int argc, char **argv, int first)
 {
 	struct target target __attribute__((cleanup(target_fini))) = {0};
@@ -266,7 +282,7 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		     (output_path_is_pipe(options->output) ? DRAIN_INTO_PIPE : 0) |
 			     (priority_is_realtime(options->realtime) ? 0 : DRAIN_IN_FAIR_SHARE),
 		     &recording);
-	if (!options->events.nr && event_list_add_default(&options->events)) {
+	if (!options->events.nr && event_list_add_default(&options->events, has_amd_cpus())) {
 		log_error("out of memory");
 		return EXIT_ERROR;
 	}

@@ -135,8 +135,8 @@ int cgroup_assign(struct event_list *list, const char *names, unsigned *position
 /* Assigns one cgroup to all events that were added so far, as perf does for a single name. The same errors. */
 int cgroup_assign_all(struct event_list *list, const char *name, struct diag *reterr);
 
-/* The event that is recorded when none is named: cycles with the highest precision that opens. 0 or -ENOMEM. */
-int event_list_add_default(struct event_list *list);
+/* Cycles as precisely as they open: when none is named. Without guests, which AMD's cannot leave out. 0 or -ENOMEM. */
+int event_list_add_default(struct event_list *list, bool amd);
 
 /*
  * The label of an event that was given none: its first name and the modifiers that its attr amounts to, such

@@ -131,12 +131,11 @@ size_t event_list_split_group(struct event_list *list, size_t index)
 	return first;
 }
 
-int event_list_add_default(struct event_list *list)
+int event_list_add_default(struct event_list *list, bool amd)
 {
 	struct event event = list_new_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
 
-	/* As ":P" would have it. */
-	event.attr.exclude_guest = 0;
+	event.attr.exclude_guest = !amd;
 	event.attr.precise_ip = 3;
 	event.given = EVENT_GIVEN_MODIFIER | EVENT_GIVEN_MAX_PRECISE;
 	event.name = strdup("cycles:P");
