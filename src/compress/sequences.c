@@ -265,10 +265,14 @@ ALWAYS_INLINE uint32_t put_code(struct bit_writer *to, const struct code_table *
 /* What of the values is not in their codes. At most 7 + 3 * 9 bits are there already. */
 ALWAYS_INLINE void put_rest(struct bit_writer *to, const struct sequence *sequence)
 {
-	put_bits(to, sequence->literals, literals_bits[sequence->codes[CODE_LITERALS]]);
-	flush_bits(to);
-	put_bits(to, sequence->length, length_bits[sequence->codes[CODE_LENGTH]]);
-	put_bits(to, sequence->offset, sequence->codes[CODE_OFFSET]);
+	const unsigned literals = literals_bits[sequence->codes[CODE_LITERALS]];
+	const unsigned length = length_bits[sequence->codes[CODE_LENGTH]], offset = sequence->codes[CODE_OFFSET];
+
+	put_bits(to, sequence->literals, literals);
+	if (literals + length + offset > 63 - 7 - 3 * 9) /* seldom */
+		flush_bits(to);
+	put_bits(to, sequence->length, length);
+	put_bits(to, sequence->offset, offset);
 	flush_bits(to);
 }
 
