@@ -57,13 +57,14 @@ static void add(struct calltree *tree, uint32_t chain)
 {
 	const struct calltree_chain all = {.chain = chain};
 
-	assert_int_equal(calltree_add(tree, all, CALLTREE_CALLER, &(struct calltree_count){1, 1}), 0);
+	assert_int_equal(calltree_add(tree, all, &(struct calltree_count){1, 1}), 0);
 }
 
-static unsigned nr_branches(const struct calltree *tree)
+static unsigned nr_branches(struct calltree *tree)
 {
 	unsigned nr = 0;
 
+	assert_int_equal(calltree_sum_up(tree), 0);
 	for (uint32_t child = tree->nodes[0].child; child; child = tree->nodes[child].next)
 		nr++;
 	return nr;
@@ -79,14 +80,14 @@ static void test_frames_of_a_line_are_one_node(void **state)
 	for (uint64_t ip = 0; ip < NR_FRAMES; ip++)
 		intern(stacks, &ip, 1);
 	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_SRCLINE, &(struct calltree_lines){line_of, &lines}), 0);
-	calltree_clear(&tree, 0);
+	calltree_clear(&tree, CALLTREE_CALLER, 0);
 	for (uint64_t ip = 0; ip < NR_FRAMES; ip++)
 		add(&tree, intern(stacks, &ip, 1));
 	assert_int_equal(nr_branches(&tree), NR_LINES);
 	/* A tree is filled again after more has been read. */
 	const uint64_t later = 4 * NR_LINES + 1; /* on the first line */
 	uint32_t chain = intern(stacks, &later, 1);
-	calltree_clear(&tree, 0);
+	calltree_clear(&tree, CALLTREE_CALLER, 0);
 	add(&tree, chain);
 	add(&tree, intern(stacks, &(uint64_t){0}, 1));
 	add(&tree, intern(stacks, &(uint64_t){4}, 1));
@@ -107,7 +108,7 @@ static void test_lines_are_asked_once(void **state)
 	uint32_t chain = intern(stacks, ips, nr);
 
 	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_SRCLINE, &(struct calltree_lines){line_of, &lines}), 0);
-	calltree_clear(&tree, 0);
+	calltree_clear(&tree, CALLTREE_CALLER, 0);
 	for (unsigned i = 0; i < NR_CHAINS; i++)
 		add(&tree, chain);
 	assert_int_equal(nr_branches(&tree), 1);
@@ -213,12 +214,12 @@ static void test_counts_of_chains(void **state)
 	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_FUNCTION, NULL), 0);
 	for (unsigned round = 0; round < 4; round++) { /* also after others */
 		enum calltree_direction direction = round % 2 ? CALLTREE_CALLEE : CALLTREE_CALLER;
-		calltree_clear(&tree, 0);
+		calltree_clear(&tree, direction, 0);
 		for (unsigned i = 0; i < NR_RANDOM; i++) {
 			const struct calltree_chain chain = {chains[i].chain, chains[i].skip};
-			assert_int_equal(calltree_add(&tree, chain, direction, &chains[i].count), 0);
+			assert_int_equal(calltree_add(&tree, chain, &chains[i].count), 0);
 		}
-		calltree_sum_up(&tree);
+		assert_int_equal(calltree_sum_up(&tree), 0);
 		assert_true(tree.nr > NR_FUNCTIONS * NR_FUNCTIONS);
 		for (uint32_t node = 0; node < tree.nr; node++)
 			check_node(&tree, node, direction, chains);
@@ -228,9 +229,8 @@ static void test_counts_of_chains(void **state)
 }
 
 /* Of very many chains: a small branch gets no nodes, and a large one has all that was counted. */
-static void test_small_branches_of_many_chains(void **state)
+static void check_small_branches(enum calltree_direction direction)
 {
-	(void)state;
 	enum { NR_MANY = 40000, SMALL = 100, LEAST = 2000 };
 	struct stacks *stacks = stacks_by_address();
 	uint32_t *chains = calloc(NR_MANY, sizeof(*chains));
@@ -238,23 +238,77 @@ static void test_small_branches_of_many_chains(void **state)
 	uint32_t nr = 0;
 
 	assert_non_null(chains);
-	for (uint64_t i = 0; i < NR_MANY; i++) /* of one caller in 400 each, and those in one */
-		chains[i] = intern(stacks, (const uint64_t[]){NR_MANY + i, i % (NR_MANY / SMALL), NR_MANY * 3}, 3);
+	for (uint64_t i = 0; i < NR_MANY; i++) { /* below one of 400 each, and those below one */
+		const uint64_t ips[] = {NR_MANY + i, i % (NR_MANY / SMALL), NR_MANY * 3};
+		const uint64_t reversed[] = {ips[2], ips[1], ips[0]};
+		chains[i] = intern(stacks, direction == CALLTREE_CALLER ? ips : reversed, 3);
+	}
 	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_ADDRESS, NULL), 0);
-	calltree_clear(&tree, LEAST);
+	calltree_clear(&tree, direction, LEAST);
 	assert_int_equal(tree.least, LEAST);
-	for (unsigned i = 0; i < NR_MANY; i++)
-		calltree_weigh(&tree, (struct calltree_chain){.chain = chains[i]}, CALLTREE_CALLER, 1);
+	assert_true(tree.weighs == (direction == CALLTREE_CALLEE));
+	for (unsigned i = 0; tree.weighs && i < NR_MANY; i++)
+		calltree_weigh(&tree, (struct calltree_chain){.chain = chains[i]}, 1);
 	for (unsigned i = 0; i < NR_MANY; i++)
 		add(&tree, chains[i]);
-	calltree_sum_up(&tree);
+	assert_int_equal(calltree_sum_up(&tree), 0);
 	assert_int_equal(calltree_period(&tree.nodes[0]), NR_MANY);
 	for (uint32_t child = tree.nodes[tree.nodes[0].child].child; child; child = tree.nodes[child].next, nr++)
 		assert_int_equal(calltree_period(&tree.nodes[child]), SMALL);
 	assert_int_equal(nr, NR_MANY / SMALL);
-	assert_true(tree.nr < NR_MANY / 2); /* few of the callers have nodes, by chance */
+	if (direction == CALLTREE_CALLER)
+		assert_int_equal(tree.nr, 1 + 1 + nr);
+	else
+		assert_true(tree.nr < NR_MANY / 2); /* few of the others have nodes, by chance */
 	calltree_fini(&tree);
 	free(chains);
+	stacks_free(stacks);
+}
+
+static void test_small_branches_of_many_chains(void **state)
+{
+	(void)state;
+	check_small_branches(CALLTREE_CALLER);
+	check_small_branches(CALLTREE_CALLEE);
+}
+
+/*
+ * What decides is the sum of a node, of all chains that are one there: here those of a line, each of which is small.
+ * And nodes have the order in which their first chains came: the newest is in front before they are sorted.
+ */
+static void test_small_chains_of_one_node(void **state)
+{
+	(void)state;
+	enum { LEAST = 8 };
+	struct stacks *stacks = stacks_by_address();
+	struct lines lines = {.stacks = stacks};
+	struct calltree tree;
+
+	for (uint64_t i = 0; i < 4; i++) {
+		intern(stacks, (const uint64_t[]){12 + i, 4 + i}, 2);
+		intern(stacks, (const uint64_t[]){8 + i, 4 + i}, 2);
+		intern(stacks, (const uint64_t[]){8 + i, 0}, 2);
+	}
+	assert_int_equal(calltree_init(&tree, stacks, CALLTREE_SRCLINE, &(struct calltree_lines){line_of, &lines}), 0);
+	calltree_clear(&tree, CALLTREE_CALLER, LEAST);
+	for (uint64_t i = 0; i < 4; i++) {
+		add(&tree, intern(stacks, (const uint64_t[]){12 + i, 4 + i}, 2));
+		add(&tree, intern(stacks, (const uint64_t[]){8 + i, 4 + i}, 2));
+		add(&tree, intern(stacks, (const uint64_t[]){8 + i, 0}, 2));
+	}
+	assert_int_equal(nr_branches(&tree), 2); /* line 1, then line 0 */
+	const struct calltree_node *small = &tree.nodes[tree.nodes[0].child], *large = &tree.nodes[small->next];
+	assert_int_equal(stacks_location(stacks, small->frame)->ip, 0);
+	assert_int_equal(calltree_period(small), 4);
+	assert_int_equal(small->child, 0);
+	assert_int_equal(stacks_location(stacks, large->frame)->ip, 4);
+	assert_int_equal(large->children_period, LEAST);
+	const struct calltree_node *second = &tree.nodes[large->child], *first = &tree.nodes[second->next];
+	assert_int_equal(stacks_location(stacks, first->frame)->ip, 12);
+	assert_int_equal(stacks_location(stacks, second->frame)->ip, 8);
+	assert_int_equal(first->period, 4);
+	assert_int_equal(second->period, 4);
+	calltree_fini(&tree);
 	stacks_free(stacks);
 }
 
@@ -265,6 +319,7 @@ int main(void)
 		cmocka_unit_test(test_lines_are_asked_once),
 		cmocka_unit_test(test_counts_of_chains),
 		cmocka_unit_test(test_small_branches_of_many_chains),
+		cmocka_unit_test(test_small_chains_of_one_node),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,14 +14,28 @@ enum {
 	FIRST_NODES = 64,
 	NR_WEIGHTS = 1 << 15,
 	MOST_WEIGHED = 1 << 12,
-	KNOWN_BITS = 12,
-	FEW_CHAINS = 1 << 15 /* nodes for all of them take 1.5 MiB */
+	FEW_CHAINS = 1 << 15, /* nodes for all of them take 1.5 MiB */
+	MOST_BRANCHES = UINT32_MAX / 4,
 };
 
-/* The node of the innermost frame of a chain, without its first `skip` frames; 0: no frame is left. */
-struct calltree_known {
-	uint32_t chain, skip, age, node; /* age: of the tree; 0: nothing */
-	uint64_t in;                     /* see weigh_in() */
+/*
+ * A chain without its first `skip` frames, for CALLTREE_CALLER: many of them become one node. Its number is higher than
+ * that of its parent, and than those of all that were added before it. [0] is the root.
+ */
+struct calltree_branch {
+	uint32_t chain, skip;
+	uint32_t parent, next; /* next: of the same depth */
+	union {
+		uint32_t depth; /* while chains are added */
+		uint32_t node;  /* then; 0: it has none */
+	};
+	uint32_t nr; /* like period: of what ends here, then also of what is below */
+	uint64_t period;
+};
+
+/* Branches of one depth, in the order of their numbers. */
+struct calltree_level {
+	uint32_t first, last; /* 0: none */
 };
 
 int calltree_init(struct calltree *tree, const struct stacks *stacks, enum calltree_key key,
@@ -33,10 +47,10 @@ int calltree_init(struct calltree *tree, const struct stacks *stacks, enum callt
 	tree->path_room = stacks_depth(stacks);
 	tree->path = calloc(tree->path_room + 1, sizeof(*tree->path));
 	tree->nodes = calloc(FIRST_NODES, sizeof(*tree->nodes));
-	tree->known = calloc(1 << KNOWN_BITS, sizeof(*tree->known));
+	tree->levels = calloc(tree->path_room + 1, sizeof(*tree->levels));
 	tree->weights = calloc(NR_WEIGHTS, sizeof(*tree->weights));
 	tree->weighed = calloc(MOST_WEIGHED, sizeof(*tree->weighed));
-	if (!tree->path || !tree->nodes || !tree->known || !tree->weights || !tree->weighed) {
+	if (!tree->path || !tree->nodes || !tree->levels || !tree->weights || !tree->weighed) {
 		calltree_fini(tree);
 		return -ENOMEM;
 	}
@@ -55,7 +69,9 @@ void calltree_fini(struct calltree *tree)
 	free(tree->ends);
 	free(tree->path);
 	free(tree->hashes);
-	free(tree->known);
+	free(tree->levels);
+	free(tree->branches);
+	free(tree->branch_of);
 	free(tree->weights);
 	free(tree->weighed);
 	*tree = (struct calltree){0};
@@ -76,9 +92,23 @@ static void make_room_for_hashes(struct calltree *tree)
 	tree->nr_hashes = nr;
 }
 
-void calltree_clear(struct calltree *tree, uint64_t least)
+/* Likewise; without memory for them they cannot be added. */
+static void make_room_for_chains(struct calltree *tree)
 {
-	make_room_for_hashes(tree);
+	const uint32_t nr = stacks_end_chain(tree->stacks);
+
+	if (nr <= tree->nr_chains)
+		return;
+	uint32_t *branch_of = reallocarray(tree->branch_of, nr, sizeof(*branch_of));
+	if (!branch_of)
+		return;
+	memset(branch_of + tree->nr_chains, 0, (nr - tree->nr_chains) * sizeof(*branch_of));
+	tree->branch_of = branch_of;
+	tree->nr_chains = nr;
+}
+
+static void clear_weights(struct calltree *tree)
+{
 	/* Most entries have few chains. */
 	if (tree->nr_weighed == MOST_WEIGHED)
 		memset(tree->weights, 0, NR_WEIGHTS * sizeof(*tree->weights));
@@ -86,8 +116,23 @@ void calltree_clear(struct calltree *tree, uint64_t least)
 		for (uint32_t i = 0; i < tree->nr_weighed; i++)
 			tree->weights[tree->weighed[i]] = 0;
 	tree->nr_weighed = 0;
-	tree->least = stacks_end_chain(tree->stacks) > FEW_CHAINS ? least : 0;
-	tree->age++;
+}
+
+void calltree_clear(struct calltree *tree, enum calltree_direction direction, uint64_t least)
+{
+	make_room_for_hashes(tree);
+	tree->direction = direction;
+	if (direction == CALLTREE_CALLER) {
+		make_room_for_chains(tree);
+		memset(tree->levels, 0, (tree->path_room + 1) * sizeof(*tree->levels));
+		tree->nr_branches = 0;
+		tree->least = least;
+		tree->weighs = false;
+	} else {
+		clear_weights(tree);
+		tree->weighs = least && stacks_end_chain(tree->stacks) > FEW_CHAINS;
+		tree->least = tree->weighs ? least : 0;
+	}
 	hash_table_clear(&tree->children);
 	tree->nodes[0] = (struct calltree_node){0};
 	tree->nr = 1;
@@ -182,14 +227,13 @@ static uint64_t weigh_in(uint64_t in, uint32_t hash)
 	return value ^ value >> 32;
 }
 
-void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
-		    uint64_t period)
+void calltree_weigh(struct calltree *tree, struct calltree_chain chain, uint64_t period)
 {
 	uint32_t nr = take_path(tree, chain.chain);
 	uint64_t in = 0;
 
 	for (uint32_t i = chain.skip; i < nr; i++) {
-		in = weigh_in(in, frame_hash(tree, tree->path[direction == CALLTREE_CALLEE ? i : nr - 1 - i]));
+		in = weigh_in(in, frame_hash(tree, tree->path[i]));
 		uint16_t which = in % NR_WEIGHTS;
 		tree->weights[which] += period;
 		if (tree->nr_weighed < MOST_WEIGHED)
@@ -197,60 +241,69 @@ void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum cal
 	}
 }
 
-static struct calltree_known *known_slot(const struct calltree *tree, struct calltree_chain chain)
+/*
+ * 0: there is none. What a chain was before says nothing after calltree_clear(); of several branches of one chain, with
+ * other frames left out, the newest is known: others are made again, and become the same nodes.
+ */
+static uint32_t find_branch(const struct calltree *tree, uint32_t chain, uint32_t skip)
 {
-	return &tree->known[(chain.chain + chain.skip) * 0x9e3779b9u >> (32 - KNOWN_BITS)];
+	const uint32_t branch = tree->branch_of[chain];
+
+	if (branch >= tree->nr_branches || tree->branches[branch].chain != chain || tree->branches[branch].skip != skip)
+		return 0;
+	return branch;
 }
 
-/* NULL: the chain was not added to this tree, or others were since. */
-static const struct calltree_known *find_known(const struct calltree *tree, struct calltree_chain chain)
+/* Becomes the number of a branch below *branch. */
+static int add_branch(struct calltree *tree, uint32_t chain, uint32_t skip, uint32_t *branch)
 {
-	const struct calltree_known *known = known_slot(tree, chain);
-
-	return known->age == tree->age && known->chain == chain.chain && known->skip == chain.skip ? known : NULL;
-}
-
-/* Counts are those of the chains that end at a node, or below it in nodes that are not made. */
-static int add_caller(struct calltree *tree, struct calltree_chain chain, const struct calltree_count *count)
-{
-	const struct calltree_known *known = NULL;
-	struct calltree_chain at = chain;
-	struct calltree_known here = {.skip = chain.skip, .age = tree->age};
-	uint32_t nr = 0;
-
-	for (; at.chain && nr < tree->path_room && !(known = find_known(tree, at));
-	     at.chain = stacks_outer(tree->stacks, at.chain))
-		tree->path[nr++] = at.chain;
-	if (known) {
-		here = *known;
-	} else if (nr <= chain.skip) {
-		return 0;
-	} else if (chain.skip) {
-		nr -= chain.skip;
-		here.chain = tree->path[nr];
-		*known_slot(tree, (struct calltree_chain){here.chain, chain.skip}) = here;
-	}
-	if (!here.node && !nr)
-		return 0;
-	while (nr) {
-		if (here.node && tree->least && tree->weights[here.in % NR_WEIGHTS] < tree->least) {
-			tree->nodes[here.node].children_period += count->period;
-			tree->nodes[here.node].children_nr += count->nr;
-			return 0;
-		}
-		here.chain = tree->path[--nr];
-		uint32_t frame = stacks_frame(tree->stacks, here.chain), hash = frame_hash(tree, frame);
-		if (find_child(tree, here.node, frame, hash, &here.node))
-			return -ENOMEM;
-		here.in = weigh_in(here.in, hash);
-		*known_slot(tree, (struct calltree_chain){here.chain, chain.skip}) = here;
-	}
-	tree->nodes[here.node].period += count->period;
-	tree->nodes[here.node].nr += count->nr;
+	if (array_room_up_to(tree->branches, tree->nr_branches, tree->branches_room, MOST_BRANCHES))
+		return -ENOMEM;
+	const uint32_t new = tree->nr_branches++, depth = tree->branches[*branch].depth + 1;
+	struct calltree_level *level = &tree->levels[depth];
+	tree->branches[new] = (struct calltree_branch){.chain = chain, .skip = skip, .parent = *branch, .depth = depth};
+	if (level->last)
+		tree->branches[level->last].next = new;
+	else
+		level->first = new;
+	level->last = new;
+	tree->branch_of[chain] = *branch = new;
 	return 0;
 }
 
-/* Likewise. Chains share their outer frames, so that there is little to know. */
+static int add_root(struct calltree *tree)
+{
+	if (array_room_up_to(tree->branches, tree->nr_branches, tree->branches_room, MOST_BRANCHES))
+		return -ENOMEM;
+	tree->branches[tree->nr_branches++] = (struct calltree_branch){0};
+	return 0;
+}
+
+/* Chains share their outer frames: only those that no other one had are new. Nodes are made of all in the end. */
+static int add_caller(struct calltree *tree, struct calltree_chain chain, const struct calltree_count *count)
+{
+	uint32_t nr = 0, branch = 0;
+
+	if (chain.chain >= tree->nr_chains || (!tree->nr_branches && add_root(tree)))
+		return -ENOMEM;
+	for (uint32_t at = chain.chain; at && nr < tree->path_room; at = stacks_outer(tree->stacks, at)) {
+		branch = find_branch(tree, at, chain.skip);
+		if (branch)
+			break;
+		tree->path[nr++] = at;
+	}
+	if (!branch && nr <= chain.skip)
+		return 0;
+	nr -= branch ? 0 : chain.skip;
+	while (nr && tree->branches[branch].depth < tree->path_room)
+		if (add_branch(tree, tree->path[--nr], chain.skip, &branch))
+			return -ENOMEM;
+	tree->branches[branch].period += count->period;
+	tree->branches[branch].nr += count->nr;
+	return 0;
+}
+
+/* Chains share their outer frames, so that there is little to know. */
 static int add_callee(struct calltree *tree, struct calltree_chain chain, const struct calltree_count *count)
 {
 	uint32_t at = 0, nr = take_path(tree, chain.chain);
@@ -274,13 +327,66 @@ static int add_callee(struct calltree *tree, struct calltree_chain chain, const 
 	return 0;
 }
 
-int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
-		 const struct calltree_count *count)
+int calltree_add(struct calltree *tree, struct calltree_chain chain, const struct calltree_count *count)
 {
-	return direction == CALLTREE_CALLER ? add_caller(tree, chain, count) : add_callee(tree, chain, count);
+	return tree->direction == CALLTREE_CALLER ? add_caller(tree, chain, count) : add_callee(tree, chain, count);
 }
 
-void calltree_sum_up(struct calltree *tree)
+static void sum_up_branches(struct calltree *tree)
+{
+	for (uint32_t i = tree->nr_branches; i-- > 1;) {
+		const struct calltree_branch *branch = &tree->branches[i];
+		tree->branches[branch->parent].period += branch->period;
+		tree->branches[branch->parent].nr += branch->nr;
+	}
+}
+
+/*
+ * A branch below those that have nodes. Only where the parent's period, which is known now, reaches the least one, or
+ * for its parent: so nodes are few, and as they would be in the order in which chains were added.
+ */
+static int make_node(struct calltree *tree, struct calltree_branch *branch)
+{
+	const uint32_t parent = tree->branches[branch->parent].node;
+
+	branch->node = 0;
+	if (branch->parent && (!parent || calltree_period(&tree->nodes[parent]) < tree->least))
+		return 0;
+	const uint32_t frame = stacks_frame(tree->stacks, branch->chain);
+	if (find_child(tree, parent, frame, frame_hash(tree, frame), &branch->node))
+		return -ENOMEM;
+	tree->nodes[branch->node].period += branch->period;
+	tree->nodes[branch->node].nr += branch->nr;
+	return 0;
+}
+
+/* One depth after the other, as what is to be known of a node is the sum of all its branches. */
+static int make_nodes(struct calltree *tree)
+{
+	for (uint32_t depth = 1; depth <= tree->path_room; depth++) {
+		const uint32_t end = tree->nr;
+		for (uint32_t at = tree->levels[depth].first; at; at = tree->branches[at].next)
+			if (make_node(tree, &tree->branches[at]))
+				return -ENOMEM;
+		if (tree->nr == end)
+			break;
+	}
+	for (uint32_t i = tree->nr; i-- > 1;) {
+		const struct calltree_node *node = &tree->nodes[i];
+		struct calltree_node *parent = &tree->nodes[node->parent];
+		const uint64_t period = calltree_period(node);
+		const uint32_t nr = node->nr + node->children_nr;
+		if (node->parent) {
+			parent->period -= period;
+			parent->nr -= nr;
+		}
+		parent->children_period += period;
+		parent->children_nr += nr;
+	}
+	return 0;
+}
+
+static void sum_up_nodes(struct calltree *tree)
 {
 	/* Children come behind their parents. */
 	for (uint32_t i = tree->nr; i-- > 1;) {
@@ -289,6 +395,16 @@ void calltree_sum_up(struct calltree *tree)
 		parent->children_period += calltree_period(node);
 		parent->children_nr += node->nr + node->children_nr;
 	}
+}
+
+int calltree_sum_up(struct calltree *tree)
+{
+	if (tree->direction == CALLTREE_CALLEE) {
+		sum_up_nodes(tree);
+		return 0;
+	}
+	sum_up_branches(tree);
+	return tree->nr_branches ? make_nodes(tree) : 0;
 }
 
 /* perf's first tree of siblings: backwards. */

@@ -13,6 +13,11 @@
 #include "analyze/machine/stacks.h"
 #include "base/hash_table.h"
 
+enum calltree_direction {
+	CALLTREE_CALLEE, /* the innermost frame is the root */
+	CALLTREE_CALLER,
+};
+
 enum calltree_key { CALLTREE_FUNCTION, CALLTREE_ADDRESS, CALLTREE_SRCLINE };
 
 /* Texts for CALLTREE_SRCLINE: the line of a frame, as long as the tree lives. NULL: not known, its function counts. */
@@ -54,12 +59,17 @@ struct calltree {
 	unsigned path_room;
 	uint32_t *hashes; /* of frames, by their numbers; 0: not known yet. As many as there were when it was cleared */
 	uint32_t nr_hashes;
-	struct calltree_known *known; /* where chains led */
-	uint32_t age;                 /* how often it was cleared */
-	uint64_t *weights;            /* see calltree_weigh() */
-	uint16_t *weighed;            /* the first of them that were added to */
-	uint32_t nr_weighed;
+	enum calltree_direction direction;
 	uint64_t least;
+	struct calltree_branch *branches; /* of CALLTREE_CALLER: what was added */
+	uint32_t nr_branches, branches_room;
+	uint32_t *branch_of; /* chains, by their numbers, as many as there were when it was cleared */
+	uint32_t nr_chains;
+	struct calltree_level *levels; /* [1 to path_room] */
+	bool weighs;
+	uint64_t *weights; /* see calltree_weigh() */
+	uint16_t *weighed; /* the first of them that were added to */
+	uint32_t nr_weighed;
 };
 
 /* 0 or -ENOMEM. lines: needed for CALLTREE_SRCLINE, else NULL; copied. */
@@ -68,41 +78,34 @@ int calltree_init(struct calltree *tree, const struct stacks *stacks, enum callt
 void calltree_fini(struct calltree *tree); /* NULL is fine, and a tree for which calltree_init() failed */
 
 /*
- * Empties the tree for the next entry. least: branches with a smaller period may be left out; 0: none. Then tree->least
- * is the same, if there are so many chains that this is worth a calltree_weigh(), or else 0.
+ * Empties the tree for the next entry, for chains that the stacks have now. least: branches with a smaller period may
+ * be left out; 0: none. Sets tree->weighs.
  */
-void calltree_clear(struct calltree *tree, uint64_t least);
-
-enum calltree_direction {
-	CALLTREE_CALLEE, /* the innermost frame is the root */
-	CALLTREE_CALLER,
-};
+void calltree_clear(struct calltree *tree, enum calltree_direction direction, uint64_t least);
 
 struct calltree_count {
 	uint64_t period;
 	uint32_t nr;
 };
 
-/* A chain of the stacks without its first `skip` frames in the direction of calltree_add(). */
+/* A chain of the stacks without its first `skip` frames in the direction of the tree. */
 struct calltree_chain {
 	uint32_t chain, skip;
 };
 
 /*
- * Only if tree->least is not 0: to be called for each chain that will be added, before the first calltree_add(). Then
+ * Only if tree->weighs: to be called for each chain that will be added, before the first calltree_add(). Then
  * calltree_add() makes no nodes below a branch whose period is less than `least`. The periods are summed in a table of
  * fixed size, where several branches may share a sum: so some small branches get nodes, but no branch with the least
  * period or more lacks them.
  */
-void calltree_weigh(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
-		    uint64_t period);
+void calltree_weigh(struct calltree *tree, struct calltree_chain chain, uint64_t period);
 
-/* The counts are in the tree after calltree_sum_up(). 0 or -ENOMEM */
-int calltree_add(struct calltree *tree, struct calltree_chain chain, enum calltree_direction direction,
-		 const struct calltree_count *count);
+/* 0 or -ENOMEM */
+int calltree_add(struct calltree *tree, struct calltree_chain chain, const struct calltree_count *count);
 
-/* Once, behind the last calltree_add(). */
-void calltree_sum_up(struct calltree *tree);
+/* Once, behind the last calltree_add(): then the nodes are there, with their counts. 0 or -ENOMEM */
+int calltree_sum_up(struct calltree *tree);
 
 /*
  * limit: for ABSOLUTE and ENDS a period, not less than `least`; for RELATIVE a share, from 0 to 1. Afterwards no chain

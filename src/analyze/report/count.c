@@ -161,28 +161,28 @@ int count_cells(const struct tally *tally, const struct stacks *stacks, const st
 	return 0;
 }
 
-static void weigh_part(const struct count_part *part, enum calltree_direction direction, struct calltree *tree)
+static void weigh_part(const struct count_part *part, struct calltree *tree)
 {
 	struct use_cursor uses = use_list_first(&part->entry->uses);
 	struct use use;
 
 	while (use_list_next(&uses, &use)) {
-		struct calltree_chain chain = {tally_cell(part->tally, use.cell).chain, use.skip};
-		calltree_weigh(tree, chain, direction, part->tally->amounts[use.cell].period);
+		struct calltree_chain chain = {tally_chain(part->tally, use.cell), use.skip};
+		calltree_weigh(tree, chain, part->tally->amounts[use.cell].period);
 	}
 }
 
-static int add_part(const struct count_part *part, enum calltree_direction direction, struct calltree *tree)
+static int add_part(const struct count_part *part, struct calltree *tree)
 {
 	struct use_cursor uses = use_list_first(&part->entry->uses);
 	struct use use;
 	int err = 0;
 
 	while (!err && use_list_next(&uses, &use)) {
-		const struct tally_cell cell = tally_cell(part->tally, use.cell);
-		struct calltree_chain chain = {cell.chain, use.skip};
-		struct calltree_count count = {cell.amount.period, (uint32_t)cell.amount.nr_samples};
-		err = calltree_add(tree, chain, direction, &count);
+		const struct hist_amount *amount = &part->tally->amounts[use.cell];
+		struct calltree_chain chain = {tally_chain(part->tally, use.cell), use.skip};
+		struct calltree_count count = {amount->period, (uint32_t)amount->nr_samples};
+		err = calltree_add(tree, chain, &count);
 	}
 	return err;
 }
@@ -192,11 +192,10 @@ int count_tree(const struct count_part parts[], unsigned nr, enum calltree_direc
 {
 	int err = 0;
 
-	calltree_clear(tree, least);
-	for (unsigned i = 0; tree->least && i < nr; i++)
-		weigh_part(&parts[i], direction, tree);
+	calltree_clear(tree, direction, least);
+	for (unsigned i = 0; tree->weighs && i < nr; i++)
+		weigh_part(&parts[i], tree);
 	for (unsigned i = 0; i < nr && !err; i++)
-		err = add_part(&parts[i], direction, tree);
-	calltree_sum_up(tree);
-	return err;
+		err = add_part(&parts[i], tree);
+	return err ? err : calltree_sum_up(tree);
 }

@@ -152,6 +152,13 @@ struct tally_cell tally_cell(const struct tally *tally, uint32_t cell)
 	};
 }
 
+uint32_t tally_chain(const struct tally *tally, uint32_t cell)
+{
+	const struct cell_part *parts = interned_at(&tally->cells, WORDS(*parts), cell);
+
+	return parts->chain;
+}
+
 int tally_select(const struct tally *tally, const bool keep[], const uint32_t chains[], struct tally *ret)
 {
 	int err = 0;

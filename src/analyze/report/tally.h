@@ -47,6 +47,9 @@ int tally_find(struct tally *tally, const struct hist_place *place, uint32_t cha
 /* cell < tally->nr */
 struct tally_cell tally_cell(const struct tally *tally, uint32_t cell);
 
+/* tally_cell().chain */
+uint32_t tally_chain(const struct tally *tally, uint32_t cell);
+
 /*
  * Another tally with the cells that are marked in keep[] (NULL: all), in their order, with chains by their new numbers:
  * see stacks_choose(). Cells that are the same then are one. 0 or -ENOMEM.
