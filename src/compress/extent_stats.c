@@ -230,9 +230,8 @@ static uint64_t load_u64(const uint8_t *at)
  */
 static size_t take_samples(struct extent_tally *tally, struct span records)
 {
-	enum {
-		AHEAD_BYTES = 2048
-	}; /* that are fetched while a record is looked at: an extent is not in a near cache */
+	/* Fetched while a record is looked at: an extent is not in a near cache, and a record has up to two lines. */
+	enum { AHEAD_BYTES = 8192, LINE_BYTES = 64 };
 	const struct extent_stats *stats = tally->stats;
 	const uint8_t *bytes = records.ptr;
 	uint64_t first_ns = UINT64_MAX, last_ns = 0, nr = 0;
@@ -242,6 +241,7 @@ static size_t take_samples(struct extent_tally *tally, struct span records)
 	for (; records.len - at >= sizeof(header); at += header.size, nr++) {
 		const uint8_t *record = bytes + at;
 		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES));
+		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES + LINE_BYTES));
 		memcpy(&header, record, sizeof(header));
 		if (header.type != PERF_RECORD_SAMPLE || header.size < stats->plain_bytes ||
 		    header.size > records.len - at)

@@ -22,7 +22,8 @@ enum {
 	UNPACKED_BYTES = 1 << 18, /* at a time, too */
 	USER_TOP_SHIFT = 56,      /* no user address has a higher bit: 5-level paging of x86, 52 bits of arm64 */
 	USER_BOTTOM = 0x10000,    /* nothing is mapped below: sysctl vm.mmap_min_addr */
-	AHEAD_BYTES = 2048,       /* that are fetched while a record is looked at: 20 of the usual ones */
+	AHEAD_BYTES = 8192,       /* that are fetched while a record is looked at: 80 of the usual ones */
+	LINE_BYTES = 64,
 };
 
 static uint64_t u64_at(const uint8_t *at)
@@ -162,8 +163,9 @@ static inline __attribute__((always_inline)) void scan_fixed(const struct fixed_
 	struct perf_event_header header;
 
 	for (; record < stop && (size_t)(end - record) >= sizeof(header); record += header.size) {
-		/* Another CPU has copied them a moment ago: each line comes from its cache. */
+		/* Another CPU has copied them a moment ago: each line comes from its cache. Records have up to two. */
 		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES));
+		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES + LINE_BYTES));
 		memcpy(&header, record, sizeof(header));
 		if (header.type != PERF_RECORD_SAMPLE || header.size < bytes || header.size > end - record)
 			break;
