@@ -504,6 +504,36 @@ time.sleep(0.3)
 """
 
 
+TIMES_BEHIND_FULL_RINGS = """
+import os, signal, threading, time
+go = threading.Event()
+def work(nr):
+    go.wait()
+    for _ in range(100):
+        time.sleep(2e-5)
+    from_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+    os.sched_setaffinity(0, [cpus[nr % len(cpus)]])
+    for _ in range(500):
+        time.sleep(1e-4)
+    cpu_ns = time.thread_time_ns() - cpu_ns
+    lines.append(f'{threading.get_native_id()} {from_ns} {time.monotonic_ns()} {cpu_ns}')
+lines, cpus = [], sorted(os.sched_getaffinity(0))
+threads = [threading.Thread(target=work, args=[nr]) for nr in range(4)]
+for thread in threads:
+    thread.start()
+time.sleep(0.1)
+os.kill(os.getppid(), signal.SIGSTOP)
+go.set()
+for thread in threads:
+    thread.join()
+while len(os.listdir('/proc/self/task')) > 1:
+    time.sleep(0.001)
+os.kill(os.getppid(), signal.SIGCONT)
+time.sleep(0.3)
+print(*lines, sep='\\n')
+"""
+
+
 @pytest.mark.parametrize('who', ['user', 'named', 'all'])
 def test_lost_before_the_end_of_a_thread(program, ordinary, spawn, who):
     """That some of them ran again was lost: from their ends on there is no time of them that is not known."""
@@ -517,6 +547,28 @@ def test_lost_before_the_end_of_a_thread(program, ordinary, spawn, who):
     end, *tids = map(int, out.split())
     unknown = [wait for wait in waits_of(directory / 'perf.data') if wait.tid in tids and wait.flags & UNKNOWN]
     assert unknown and all(wait.end_ns <= end for wait in unknown)
+
+
+@pytest.mark.parametrize('options', [[], ['--no-side-channel']], ids=['switches', 'exits-too'])
+@pytest.mark.parametrize('who', ['user', 'named', 'all'])
+def test_all_time_of_threads_that_end_behind_full_rings(program, ordinary, spawn, who, options):
+    """Known or unknown, all that they were off the CPU is there, and no more is known than that."""
+    directory, user = ordinary
+    process = spawn([directory / program.name, 'record', '-e', 'dummy', '--off-cpu', '-m', '1', '-k', 'mono', *options,
+                     '-o', directory / 'perf.data', *(['-a'] if who == 'all' else []),
+                     '--', '/usr/bin/python3', '-c', TIMES_BEHIND_FULL_RINGS],
+                    cwd=directory, stdout=-1, stderr=-1, text=True, **(user if who == 'user' else {}))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and 'lost' in err, err
+    waits = by_tid(waits_of(directory / 'perf.data'))
+    for tid, from_ns, to_ns, cpu_ns in (map(int, line.split()) for line in out.splitlines()):
+        mine = [wait for wait in waits[tid] if wait.flags & (STARTING | UNKNOWN) != STARTING]
+        known, unknown = (sum(max(0, min(wait.end_ns, to_ns) - max(wait.left_ns, from_ns)) for wait in mine
+                              if bool(wait.flags & UNKNOWN) == lost) for lost in (False, True))
+        off = to_ns - from_ns - cpu_ns
+        nr = len(mine)
+        assert known <= off + nr * WAIT_NS + 0.01 * off, (known, unknown, off)
+        assert 0.97 * off - nr * WAIT_NS <= known + unknown <= 1.001 * (to_ns - from_ns), (known, unknown, off)
 
 
 def check_direct_switches(path, tids):

@@ -22,7 +22,17 @@
 #include "tasks/off_cpu.h"
 
 /* ALL_READ: all that was drained before is given to the stage, and nothing else was in the rings. */
-enum { TASK = 7, IN = PERF_RECORD_SWITCH, OUT = 0, LOST = PERF_RECORD_LOST, ALL_READ = -1, MOST = 8 };
+enum {
+	TASK = 7,
+	IN = PERF_RECORD_SWITCH,
+	OUT = 0,
+	LOST = PERF_RECORD_LOST,
+	EXIT = PERF_RECORD_EXIT,
+	FORK = PERF_RECORD_FORK,
+	NEXT = 100, /* a switch from the idle task to itself, which says nothing */
+	ALL_READ = -1,
+	MOST = 8
+};
 enum { EXTENT_BYTES = 4096 };
 
 /* The first ring has the event with id 5, of CPU 0, the second one that with id 6, of CPU 1. */
@@ -38,7 +48,7 @@ static const struct event_desc desc = {
 };
 
 struct step {
-	int what; /* IN, OUT, LOST, ALL_READ */
+	int what; /* IN, OUT, LOST, EXIT, FORK, NEXT, ALL_READ */
 	uint32_t cpu;
 	uint64_t time_ns;
 };
@@ -51,6 +61,7 @@ struct step {
 struct losses {
 	uint64_t counted[2]; /* by ring, as the kernel counts */
 	bool full;           /* a ring was found full */
+	bool gone;           /* the task has ended when it is asked for */
 };
 
 static struct off_cpu_wait seen[MOST];
@@ -59,24 +70,32 @@ static size_t nr_seen;
 
 static void queue(struct writer *writer, const struct step *step)
 {
-	struct {
-		struct perf_event_header header;
-		uint64_t more[2]; /* of LOST: id, nr */
+	const uint32_t tid = step->what == NEXT ? 0 : TASK;
+	const struct {
+		uint64_t id, nr;
+	} lost = {5 + step->cpu, 1};
+	const struct {
+		uint32_t pid, ppid, tid, ptid;
+		uint64_t time_ns;
+	} task = {TASK, TASK, TASK, TASK, step->time_ns};
+	const struct {
 		uint32_t pid, tid;
 		uint64_t time_ns, cpu, id;
-	} record = {.more = {5 + step->cpu, 1},
-		    .pid = TASK,
-		    .tid = TASK,
-		    .time_ns = step->time_ns,
-		    .cpu = step->cpu,
-		    .id = 5 + step->cpu};
-	size_t less = step->what == LOST ? 0 : sizeof(record.more);
-	const struct perf_event_header header = {.type = step->what == LOST ? PERF_RECORD_LOST : PERF_RECORD_SWITCH,
+	} trailer = {.pid = tid, .tid = tid, .time_ns = step->time_ns, .cpu = step->cpu, .id = 5 + step->cpu};
+	const struct span body = step->what == LOST                         ? (struct span){&lost, sizeof(lost)}
+				 : step->what == EXIT || step->what == FORK ? (struct span){&task, sizeof(task)}
+									    : (struct span){0};
+	const struct perf_event_header header = {.type = step->what == OUT || step->what == NEXT ? IN
+												 : (uint32_t)step->what,
 						 .misc = step->what == OUT ? PERF_RECORD_MISC_SWITCH_OUT : 0,
-						 .size = (uint16_t)(sizeof(record) - less)};
-	const struct span spans[] = {{&header, sizeof(header)},
-				     {(uint8_t *)&record.more + less, header.size - sizeof(header)}};
+						 .size = (uint16_t)(sizeof(header) + body.len + sizeof(trailer))};
+	uint8_t record[sizeof(header) + sizeof(task) + sizeof(trailer)];
 
+	memcpy(record, &header, sizeof(header));
+	if (body.len)
+		memcpy(record + sizeof(header), body.ptr, body.len);
+	memcpy(record + sizeof(header) + body.len, &trailer, sizeof(trailer));
+	const struct span spans[] = {{record, sizeof(header)}, {record + sizeof(header), header.size - sizeof(header)}};
 	assert_int_equal(writer_queue(writer, spans, 2), 0);
 }
 
@@ -110,6 +129,15 @@ static void count_lost(void *ctx, uint64_t ret_nr_lost[])
 		ret_nr_lost[i] += losses->counted[i];
 }
 
+/* off_cpu_params.has_ended */
+static bool has_ended(void *ctx, uint32_t tid)
+{
+	const struct losses *losses = ctx;
+
+	assert_int_equal(tid, TASK);
+	return losses->gone;
+}
+
 /* Until the stage was told so. */
 static void end_pass(struct writer *writer)
 {
@@ -122,8 +150,12 @@ static void end_pass(struct writer *writer)
 /* In the order in which rings are drained. */
 static void take(const struct step steps[], size_t nr_steps, struct losses losses)
 {
-	const struct off_cpu_params params = {
-		.events = &desc, .nr_events = 1, .wake_ups = 1, .count_lost = count_lost, .ctx = &losses};
+	const struct off_cpu_params params = {.events = &desc,
+					      .nr_events = 1,
+					      .wake_ups = 1,
+					      .count_lost = count_lost,
+					      .has_ended = has_ended,
+					      .ctx = &losses};
 	const struct batch_pool_params pool_params = {.nr_pipelines = 1,
 						      .no_index = true,
 						      .nr_workers = 1,
@@ -138,7 +170,7 @@ static void take(const struct step steps[], size_t nr_steps, struct losses losse
 
 	assert_int_equal(off_cpu_stages_new(&params, &stages), 0);
 	for (size_t i = 0; i < desc.nr_ids; i++)
-		assert_int_equal(off_cpu_add_ring(stages, desc.ids[i], i), 0);
+		assert_int_equal(off_cpu_add_ring(stages, desc.ids[i], i, (int)i), 0);
 	assert_int_equal(batch_pool_new(&pool_params, &pool, NULL), 0);
 	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fileno(file)}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
@@ -222,12 +254,82 @@ static void test_loss_of_a_ring_that_is_quiet(void **state)
 	expect(5, 13500, 500, true);  /* it is of another loss */
 }
 
+/* It may have left the CPU in the gap, and did so at its end: that time is neither known nor left out. */
+static void test_loss_before_the_end_of_a_task(void **state)
+{
+	static const struct step steps[] = {{IN, 0, 1000},   {OUT, 0, 1200},  {IN, 0, 1500},
+					    {LOST, 0, 4000}, {EXIT, 1, 4500}, {IN, 1, 9000}};
+
+	(void)state;
+	take(steps, 5, (struct losses){.counted = {1}});
+	assert_int_equal(nr_seen, 2);
+	expect(0, 1500, 300, false);
+	expect(1, 4500, 3000, true);
+	/* Its number is that of another task then. */
+	take(steps, 6, (struct losses){.counted = {1}});
+	assert_int_equal(nr_seen, 2);
+}
+
+static void test_loss_while_a_task_runs(void **state)
+{
+	static const struct step steps[] = {{IN, 0, 1000},  {OUT, 0, 1200}, {IN, 0, 1500}, {LOST, 0, 4000},
+					    {OUT, 0, 4600}, {IN, 1, 5000},  {OUT, 1, 6000}};
+
+	(void)state;
+	take(steps, sizeof(steps) / sizeof(steps[0]), (struct losses){.counted = {1}});
+	assert_int_equal(nr_seen, 4);
+	expect(1, 4600, 3100, true);
+	expect(2, 5000, 400, false);
+	expect(3, 20000, 14000, false);
+}
+
+/* The events end: it may have run until then, or its end was lost. */
+static void test_loss_of_the_last_records_of_a_task(void **state)
+{
+	static const struct step steps[] = {{IN, 0, 1000}, {OUT, 0, 1200}, {IN, 0, 1500}, {LOST, 0, 4000}};
+	static const struct step reused[] = {{IN, 0, 1000},   {OUT, 0, 1200},  {IN, 0, 1500},
+					     {LOST, 0, 4000}, {FORK, 0, 7000}, {IN, 0, 7300}};
+
+	(void)state;
+	take(steps, sizeof(steps) / sizeof(steps[0]), (struct losses){.counted = {1}});
+	assert_int_equal(nr_seen, 2);
+	expect(1, 20000, 18500, true);
+	take(reused, sizeof(reused) / sizeof(reused[0]), (struct losses){.counted = {1}});
+	assert_int_equal(nr_seen, 3);
+	expect(1, 7000, 5500, true);
+	expect(2, 7300, 300, false);
+}
+
+/* That is asked for when all up to the loss has been taken, so that it has no time up to the end of the recording. */
+static void test_loss_of_the_end_of_a_task(void **state)
+{
+	static const struct step steps[] = {
+		{IN, 0, 1000},   {OUT, 0, 1200},  {IN, 0, 1500},   {OUT, 0, 2000},  {LOST, 0, 4000},
+		ALL_WAS_READ,    {NEXT, 0, 4100}, ALL_WAS_READ,    {NEXT, 0, 4200}, ALL_WAS_READ,
+		{NEXT, 0, 5000}, ALL_WAS_READ,    {NEXT, 0, 6000}, ALL_WAS_READ,
+	};
+	const size_t nr = sizeof(steps) / sizeof(steps[0]);
+
+	(void)state;
+	take(steps, nr, (struct losses){.counted = {1}, .gone = true});
+	assert_int_equal(nr_seen, 2);
+	expect(1, 4200, 2200, true);
+	assert_false(seen[1].flags & OFF_CPU_GOES_ON);
+	take(steps, nr, (struct losses){.counted = {1}});
+	assert_int_equal(nr_seen, 2);
+	expect(1, 20000, 18000, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_loss_found_later),
 		cmocka_unit_test(test_loss_without_a_record),
 		cmocka_unit_test(test_loss_of_a_ring_that_is_quiet),
+		cmocka_unit_test(test_loss_before_the_end_of_a_task),
+		cmocka_unit_test(test_loss_while_a_task_runs),
+		cmocka_unit_test(test_loss_of_the_last_records_of_a_task),
+		cmocka_unit_test(test_loss_of_the_end_of_a_task),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

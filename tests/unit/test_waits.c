@@ -57,6 +57,14 @@ static void leave(struct waits *waits, uint64_t time_ns, uint32_t state, const c
 	leave_as(waits, time_ns, state, 0, left);
 }
 
+static void leave_reaped(struct waits *waits, uint64_t time_ns, uint32_t cpu, uint32_t state)
+{
+	const struct waits_place place = {.time_ns = time_ns, .pid = UINT32_MAX, .tid = UINT32_MAX, .cpu = cpu};
+	uint32_t flags = state ? 0 : OFF_CPU_NO_STATE;
+
+	assert_int_equal(waits_leave(waits, &place, state, flags, (struct span){"a", 1}), 0);
+}
+
 static void run(struct waits *waits, uint64_t time_ns)
 {
 	const struct waits_place place = {.time_ns = time_ns, .pid = UINT32_MAX, .tid = TASK, .cpu = 3};
@@ -69,6 +77,13 @@ static void wake(struct waits *waits, uint64_t time_ns, uint32_t waker)
 	const struct waits_waker by = {.pid = waker, .tid = waker};
 
 	assert_int_equal(waits_wake(waits, time_ns, TASK, &by), 0);
+}
+
+static void lose(struct waits *waits, int cpu, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct waits_gap gap = {.cpu = cpu, .from_ns = from_ns, .to_ns = to_ns};
+
+	assert_int_equal(waits_gap(waits, &gap), 0);
 }
 
 static void expect(size_t at, uint64_t end_ns, uint64_t ns, uint64_t runnable_ns, uint32_t flags)
@@ -134,7 +149,7 @@ static void test_losses(void **state)
 
 	(void)state;
 	leave(waits, 1000, SLEEPING, "a");
-	assert_int_equal(waits_gap(waits, 1200, 1500), 0); /* it may have run */
+	lose(waits, -1, 1200, 1500); /* it may have run */
 	run(waits, 2000);
 	expect(0, 2000, 1000, 0, OFF_CPU_UNKNOWN);
 	leave(waits, 3000, SLEEPING, "b");
@@ -142,10 +157,95 @@ static void test_losses(void **state)
 	expect(1, 5000, 2000, 0, OFF_CPU_UNKNOWN | OFF_CPU_NO_WAKE_UP);
 	run(waits, 6000);
 	expect(2, 6000, 1000, 0, OFF_CPU_NO_WAKE_UP);
-	assert_int_equal(waits_gap(waits, 6500, 7000), 0);
-	run(waits, 8000); /* it has left */
-	expect(3, 8000, 2000, 0, OFF_CPU_UNKNOWN);
+	lose(waits, 3, 6500, 7000);
+	run(waits, 8000);                          /* it has left */
+	expect(3, 8000, 1500, 0, OFF_CPU_UNKNOWN); /* it ran up to the gap */
 	assert_int_equal(nr_seen, 4);
+	waits_free(waits);
+}
+
+/* A task leaves the CPU where it runs: only what is missing of that one makes its time there unknown. */
+static void test_losses_while_it_runs(void **state)
+{
+	const struct waits_place exit = {.time_ns = 9000, .pid = TASK, .tid = TASK, .cpu = 3};
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	run(waits, 1000);
+	lose(waits, 5, 1100, 1900);
+	leave(waits, 2000, SLEEPING, "a");
+	assert_int_equal(nr_seen, 0);
+	run(waits, 2500);
+	expect(0, 2500, 500, 0, OFF_CPU_NO_WAKE_UP);
+	lose(waits, 3, 3000, 3500);
+	lose(waits, 3, 4000, 4500);
+	leave(waits, 5000, SLEEPING, "b");
+	expect(1, 5000, 2000, 0, OFF_CPU_UNKNOWN);
+	run(waits, 5100);
+	lose(waits, -1, 8000, 8500);
+	assert_int_equal(waits_exit(waits, &exit, true), 0);
+	expect(3, 9000, 1000, 0, OFF_CPU_UNKNOWN);
+	assert_int_equal(waits_stop(waits, 10000), 0);
+	assert_int_equal(nr_seen, 4);
+	waits_free(waits);
+}
+
+/* It ends, and its last switch is the only one that is there of its exit. */
+static void test_losses_before_the_last_switch(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	leave(waits, 1000, SLEEPING, "a");
+	lose(waits, 3, 1200, 1500);
+	leave(waits, 2000, DEAD, "b");
+	expect(0, 2000, 1000, 0, OFF_CPU_UNKNOWN);
+	assert_false(waits_has(waits, TASK));
+	run(waits, 3000);
+	lose(waits, 3, 3200, 3500);
+	leave_reaped(waits, 4000, 3, DEAD);
+	expect(1, 4000, 800, 0, OFF_CPU_UNKNOWN);
+	assert_int_equal(nr_seen, 2);
+	waits_free(waits);
+}
+
+/* A task that was there before, and of which nothing came but its end. */
+static void test_losses_of_all_but_the_end(void **state)
+{
+	const struct waits_place exit = {.time_ns = 9000, .pid = TASK, .tid = TASK, .cpu = 3};
+
+	(void)state;
+	for (unsigned lost = 0; lost < 2; lost++) {
+		struct waits *waits = start(0, 1000);
+		assert_int_equal(waits_know(waits, TASK, TASK), 0);
+		if (lost)
+			lose(waits, 5, 3000, 4000);
+		assert_int_equal(waits_exit(waits, &exit, false), 0);
+		assert_int_equal(waits_stop(waits, 10000), 0);
+		assert_int_equal(nr_seen, lost);
+		if (lost)
+			expect(0, 9000, 8000, 0, OFF_CPU_UNKNOWN | OFF_CPU_NO_STATE);
+		waits_free(waits);
+	}
+}
+
+/* Of very many losses those that are long past count as one. */
+static void test_very_many_losses(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	for (uint64_t i = 5000; i--;)
+		lose(waits, 3, 1000000 + i * 1000, 1000010 + i * 1000);
+	leave(waits, 500000, SLEEPING, "a");
+	run(waits, 500001);
+	expect(0, 500001, 1, 0, OFF_CPU_NO_WAKE_UP);
+	leave(waits, 5998100, SLEEPING, "b");
+	expect(1, 5998100, 4998100, 0, OFF_CPU_UNKNOWN);
+	run(waits, 5998900);
+	expect(2, 5998900, 800, 0, OFF_CPU_NO_WAKE_UP);
+	leave(waits, 5999005, SLEEPING, "c");
+	expect(3, 5999005, 5, 0, OFF_CPU_UNKNOWN);
 	waits_free(waits);
 }
 
@@ -155,9 +255,9 @@ static void test_losses_to_come(void **state)
 	struct waits *waits = start(0, 0);
 
 	(void)state;
-	assert_int_equal(waits_gap(waits, 5000, 5500), 0);
-	assert_int_equal(waits_gap(waits, 2500, 9000), 0);
-	assert_int_equal(waits_gap(waits, 1100, 1200), 0);
+	lose(waits, 5, 5000, 5500);
+	lose(waits, 5, 2500, 9000);
+	lose(waits, 5, 1100, 1200);
 	leave(waits, 1500, SLEEPING, "a");
 	run(waits, 2000);
 	expect(0, 2000, 500, 0, OFF_CPU_NO_WAKE_UP);
@@ -255,14 +355,6 @@ static void test_sums_of_tasks_that_end(void **state)
 	waits_free(waits);
 }
 
-static void leave_reaped(struct waits *waits, uint32_t cpu, uint32_t state)
-{
-	const struct waits_place place = {.time_ns = 2000, .pid = UINT32_MAX, .tid = UINT32_MAX, .cpu = cpu};
-	uint32_t flags = state ? 0 : OFF_CPU_NO_STATE;
-
-	assert_int_equal(waits_leave(waits, &place, state, flags, (struct span){"a", 1}), 0);
-}
-
 /* Threads have no number any more when they leave the CPU for ever: nothing is kept of them. */
 static void test_end_of_a_thread(void **state)
 {
@@ -272,20 +364,20 @@ static void test_end_of_a_thread(void **state)
 
 	(void)state;
 	run(waits, 1000);
-	leave_reaped(waits, 3, 0); /* of another one: this one does not end */
-	leave_reaped(waits, 4, DEAD);
+	leave_reaped(waits, 2000, 3, 0); /* of another one: this one does not end */
+	leave_reaped(waits, 2000, 4, DEAD);
 	assert_true(waits_has(waits, TASK));
 	assert_int_equal(waits_exit(waits, &exit, true), 0);
-	leave_reaped(waits, 4, 0);
+	leave_reaped(waits, 2000, 4, 0);
 	assert_true(waits_has(waits, TASK));
-	leave_reaped(waits, 3, 0);
+	leave_reaped(waits, 2000, 3, 0);
 	assert_false(waits_has(waits, TASK));
 	run(waits, 3000);
-	leave_reaped(waits, 3, DEAD);
+	leave_reaped(waits, 2000, 3, DEAD);
 	assert_false(waits_has(waits, TASK));
 	run(waits, 4000);
 	assert_int_equal(waits_run(waits, &idle), 0);
-	leave_reaped(waits, 3, DEAD); /* of one that ran behind it */
+	leave_reaped(waits, 2000, 3, DEAD); /* of one that ran behind it */
 	assert_true(waits_has(waits, TASK));
 	assert_int_equal(nr_seen, 0);
 	waits_free(waits);
@@ -453,6 +545,10 @@ int main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_wake_up_on_the_way_out),
 		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_losses_while_it_runs),
+		cmocka_unit_test(test_losses_before_the_last_switch),
+		cmocka_unit_test(test_losses_of_all_but_the_end),
+		cmocka_unit_test(test_very_many_losses),
 		cmocka_unit_test(test_losses_to_come),
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_sums_that_are_large),

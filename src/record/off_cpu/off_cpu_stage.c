@@ -36,10 +36,19 @@ struct left {
 
 /* What is known of a ring. */
 struct ring_state {
+	int cpu;                          /* of off_cpu_add_ring() */
 	uint64_t came_ns;                 /* when its last record was that came */
 	uint64_t nr_recorded, nr_counted; /* lost records: as its own records say, and as the kernel counts */
 	uint64_t counted_ns;              /* CLOCK_MONOTONIC: when it was seen that there are nr_counted by then */
 	uint64_t nr_placed;               /* so many were lost in gaps whose ends are known */
+};
+
+/* Of tasks whose end may have been lost. Each 0: not. By CLOCK_MONOTONIC: checked_ns, next_ns. */
+struct end_check {
+	uint64_t gap_ns, last_gap_ns; /* ends of gaps: of the first and the last one since the last check */
+	uint64_t taken_ns;            /* records up to then were taken */
+	uint64_t checked_ns, next_ns; /* when it was, and when it may be the next time */
+	uint64_t gone_ns;             /* all that is later came after checked_ns */
 };
 
 struct off_cpu_stages {
@@ -62,6 +71,7 @@ struct off_cpu_stages {
 	struct buf rings;                         /* struct ring_state, by the number */
 	struct buf counts_of_rings;               /* uint64_t, for count_lost() */
 	bool in_doubt;                            /* of some ring not all that was counted is placed */
+	struct end_check end_check;               /* for tasks that have ended */
 	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: known of so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
 };
@@ -256,6 +266,19 @@ static struct ring_state *ring_of(const struct off_cpu_stages *stages, const uin
 	return number ? (struct ring_state *)stages->rings.data + (number - 1) : NULL;
 }
 
+/* Behind the last record of that ring; NULL: it is not known in which. */
+static int add_gap(struct off_cpu_stages *stages, const struct ring_state *ring, uint64_t to_ns)
+{
+	const struct waits_gap gap = {
+		.cpu = ring ? ring->cpu : -1, .from_ns = ring ? ring->came_ns : 0, .to_ns = to_ns};
+
+	if (!stages->end_check.gap_ns)
+		stages->end_check.gap_ns = to_ns;
+	if (to_ns > stages->end_check.last_gap_ns)
+		stages->end_check.last_gap_ns = to_ns;
+	return waits_gap(stages->waits, &gap);
+}
+
 /*
  * The records of a ring come in their order, those of all rings do not. So a loss is told as soon as its record comes:
  * it began behind the last record of that ring, and waits that ended since are not taken yet.
@@ -276,7 +299,7 @@ static int note_lost(struct off_cpu_stages *stages, const uint8_t *record, uint6
 	stages->nr_lost += ring ? ring->nr_recorded - ring->nr_placed : lost.nr;
 	if (ring)
 		ring->nr_placed = ring->nr_recorded;
-	return waits_gap(stages->waits, ring ? ring->came_ns : 0, time_ns);
+	return add_gap(stages, ring, time_ns);
 }
 
 static int note_coming(struct off_cpu_stages *stages, const uint8_t *record, const struct perf_event_header *header,
@@ -328,8 +351,7 @@ static int place_losses(struct off_cpu_stages *stages, uint64_t complete_ns, uin
 		struct ring_state *ring = &rings[i];
 		if (ring->nr_counted <= ring->nr_placed)
 			continue;
-		if (horizon_ns > ring->came_ns)
-			err = waits_gap(stages->waits, ring->came_ns, horizon_ns);
+		err = add_gap(stages, ring, horizon_ns);
 		if (complete_ns < ring->counted_ns) {
 			stages->in_doubt = true;
 			continue;
@@ -338,6 +360,30 @@ static int place_losses(struct off_cpu_stages *stages, uint64_t complete_ns, uin
 		ring->nr_placed = ring->nr_counted;
 	}
 	return err;
+}
+
+/*
+ * A task that has ended when it is asked for has no records later than that: if none came by the time when all those
+ * have come, they were lost.
+ */
+static void find_gone(struct off_cpu_stages *stages, uint64_t complete_ns, uint64_t horizon_ns)
+{
+	enum { INTERVAL_NS = 100000000 }; /* of very many tasks it takes milliseconds */
+	struct end_check *check = &stages->end_check;
+
+	if (check->checked_ns && check->checked_ns <= complete_ns) {
+		check->gone_ns = horizon_ns;
+		check->checked_ns = 0;
+	}
+	bool is_due = check->gap_ns && check->gap_ns <= check->taken_ns && !check->checked_ns && !check->gone_ns;
+	check->taken_ns = horizon_ns;
+	const uint64_t now_ns = is_due ? clock_ns(CLOCK_MONOTONIC) : 0;
+	if (!is_due || now_ns < check->next_ns)
+		return;
+	check->gap_ns = check->last_gap_ns > check->gap_ns ? check->last_gap_ns : 0;
+	check->next_ns = now_ns + INTERVAL_NS;
+	bool found = waits_find_gone(stages->waits, stages->params.has_ended, stages->params.ctx);
+	check->checked_ns = found ? now_ns : 0;
 }
 
 static int before_take(void *ctx, uint64_t complete_ns, uint64_t horizon_ns)
@@ -352,7 +398,11 @@ static int before_take(void *ctx, uint64_t complete_ns, uint64_t horizon_ns)
 		atomic_store(&stages->full_ns, 0);
 		err = stages->params.count_lost ? count_losses(stages) : 0;
 	}
-	return err || !stages->in_doubt ? err : place_losses(stages, complete_ns, horizon_ns);
+	if (!err && stages->in_doubt)
+		err = place_losses(stages, complete_ns, horizon_ns);
+	if (stages->params.has_ended)
+		find_gone(stages, complete_ns, horizon_ns);
+	return err;
 }
 
 /* The events were switched before that time. */
@@ -380,6 +430,10 @@ static int take(void *ctx, struct ordered_record *record)
 
 	stages->place = record;
 	int err = switch_until(stages, record->time_ns);
+	if (!err && stages->end_check.gone_ns && record->time_ns > stages->end_check.gone_ns) {
+		stages->end_check.gone_ns = 0;
+		err = waits_end_gone(stages->waits, record->time_ns);
+	}
 	if (err)
 		return err;
 	if (header->type == PERF_RECORD_SAMPLE)
@@ -428,12 +482,16 @@ static bool give_up(void *ctx, struct ordered_record *record)
 	return true;
 }
 
-/* In which ring, and from when on, is not known where no record came after those that were lost last. */
+/*
+ * Where no record came after those that were lost last. Without the counts of rings it is not known in which, and from
+ * when on.
+ */
 static int all_came(void *ctx)
 {
 	struct off_cpu_stages *stages = ctx;
+	int err = place_losses(stages, UINT64_MAX, stages->end_ns);
 
-	return stages->nr_lost_in_all > stages->nr_lost ? waits_gap(stages->waits, 0, stages->end_ns) : 0;
+	return err || stages->nr_lost_in_all <= stages->nr_lost ? err : add_gap(stages, NULL, stages->end_ns);
 }
 
 static int end(void *ctx, struct ordered_record *place, bool last)
@@ -552,12 +610,13 @@ int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stage
 	return 0;
 }
 
-int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring)
+int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring, int cpu)
 {
 	const size_t bytes = (ring + 1) * sizeof(struct ring_state);
 
 	if (bytes > stages->rings.len && !buf_extend(&stages->rings, bytes - stages->rings.len))
 		return -ENOMEM;
+	((struct ring_state *)stages->rings.data)[ring].cpu = cpu;
 	return hash_table_add_number(&stages->ring_numbers, event_id, ring + 1);
 }
 
@@ -739,6 +798,9 @@ void off_cpu_stop(struct off_cpu_stages *stages, uint64_t end_ns, uint64_t nr_lo
 	ordered_stages_lock(stages->ordered);
 	stages->end_ns = end_ns;
 	stages->nr_lost_in_all = nr_lost;
+	/* Out of memory: it is told where one can be, all of the time. */
+	if (stages->params.count_lost && nr_lost > stages->nr_lost)
+		(void)!count_losses(stages);
 	ordered_stages_unlock(stages->ordered);
 	ordered_stages_last_outputs(stages->ordered);
 }

@@ -35,16 +35,17 @@ struct off_cpu_params {
 	 * Called by workers. NULL: not known before the end.
 	 */
 	void (*count_lost)(void *ctx, uint64_t ret_nr_lost[]);
+	bool (*has_ended)(void *ctx, uint32_t tid); /* that task, by now; likewise */
 	void *ctx;
 };
 
 /* 0 or -ENOMEM; -EINVAL: records have no time. */
 int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stages **ret);
 /*
- * Says in which ring the records of that event are: where some of a ring are lost, it tells from when on. Before the
- * first batch. 0 or -ENOMEM.
+ * Says in which ring the records of that event are: where some of a ring are lost, it tells from when on. `cpu`: what
+ * is there comes from that CPU; -1: from any. Before the first batch. 0 or -ENOMEM.
  */
-int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring);
+int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ring, int cpu);
 void off_cpu_stages_free(struct off_cpu_stages *stages); /* after its stages. NULL is fine */
 
 /* struct stream, full_ns: of all whose records come. */

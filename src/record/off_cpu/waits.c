@@ -10,6 +10,7 @@
 #include "tasks/off_cpu.h"
 
 enum {
+	MOST_CPUS = 1 << 16,
 	DEAD = 0x10 | 0x20,      /* X, Z of sched_switch */
 	PREEMPTED = 0x100,       /* "R+": TASK_REPORT_MAX, include/linux/sched.h */
 	WAKE_UP_RACE_NS = 50000, /* it was woken while it was on its way out: the record of that comes first */
@@ -28,7 +29,8 @@ enum where {
 struct task {
 	uint32_t pid, tid, cpu;
 	enum where where;
-	bool exiting;
+	bool exiting, exited; /* exited: it told of its end, and runs for a last time */
+	bool gone;            /* it has ended by now, and no record came of that yet */
 	uint64_t since_ns;
 	uint64_t asleep_ns;    /* of waits_asleep() */
 	uint32_t state, flags; /* with OFF */
@@ -43,13 +45,17 @@ struct gap {
 	uint64_t from_ns, to_ns;
 };
 
+/* Of more than that on a CPU the oldest two count as one, with the time between them. */
+static const size_t most_gaps = 4096;
+
 struct waits {
 	struct waits_params params;
 	struct hash_table tasks; /* by tid */
 	struct buf last;         /* uint32_t, by CPU: the task that ran there last; 0: none did */
-	struct buf gaps;         /* struct gap, by from_ns: those that nothing was asked about yet */
+	struct buf gaps;         /* struct gap, in the order of time, with some between them */
+	struct buf gaps_of_cpus; /* struct buf, by CPU + 1: likewise, of that CPU; of any */
 	bool started;
-	uint64_t start_ns, gap_to_ns; /* gap_to_ns: of the gaps that are not in `gaps` any more, the latest end */
+	uint64_t start_ns;
 };
 
 struct waits *waits_new(const struct waits_params *params)
@@ -77,6 +83,9 @@ void waits_free(struct waits *waits)
 			task_free(waits->tasks.slots[i].item);
 	hash_table_fini(&waits->tasks);
 	buf_fini(&waits->last);
+	for (size_t i = 0; i < waits->gaps_of_cpus.len / sizeof(struct buf); i++)
+		buf_fini((struct buf *)waits->gaps_of_cpus.data + i);
+	buf_fini(&waits->gaps_of_cpus);
 	buf_fini(&waits->gaps);
 	free(waits);
 }
@@ -165,28 +174,52 @@ static void set_on(struct task *task, const struct waits_place *place)
 	task->since_ns = place->time_ns;
 	task->cpu = place->cpu;
 	task->woken_ns = 0;
+	task->gone = false;
 	task->waker_ips.len = task->left.len = 0;
 }
 
-/* Are records missing of that time? */
-static bool has_gap(struct waits *waits, uint64_t from_ns, uint64_t to_ns)
+/* Are records missing of that time? From the first of them on, up to the last. */
+static bool find_in(const struct buf *in, uint64_t from_ns, uint64_t to_ns, struct gap *ret)
 {
-	const struct gap *gaps = (const struct gap *)waits->gaps.data;
-	const size_t nr = waits->gaps.len / sizeof(*gaps);
-	size_t past = 0;
+	const struct gap *gaps = (const struct gap *)in->data;
+	const size_t nr = in->len / sizeof(*gaps);
+	const size_t first = partition_point(nr, i, gaps[i].to_ns <= from_ns);
+	const size_t end = partition_point(nr, i, gaps[i].from_ns < to_ns);
 
-	for (; past < nr && gaps[past].from_ns < to_ns; past++)
-		if (gaps[past].to_ns > waits->gap_to_ns)
-			waits->gap_to_ns = gaps[past].to_ns;
-	if (past) {
-		waits->gaps.len -= past * sizeof(*gaps);
-		memmove(waits->gaps.data, gaps + past, waits->gaps.len);
+	if (first >= end)
+		return false;
+	*ret = (struct gap){.from_ns = gaps[first].from_ns > from_ns ? gaps[first].from_ns : from_ns,
+			    .to_ns = gaps[end - 1].to_ns < to_ns ? gaps[end - 1].to_ns : to_ns};
+	return true;
+}
+
+static bool has_gap(const struct waits *waits, uint64_t from_ns, uint64_t to_ns)
+{
+	struct gap unused;
+
+	return find_in(&waits->gaps, from_ns, to_ns, &unused);
+}
+
+/* That it left its CPU is told there. */
+static bool find_gap_of_cpu(const struct waits *waits, const struct task *task, uint64_t to_ns, struct gap *ret)
+{
+	const uint64_t from_ns = task->since_ns > waits->start_ns ? task->since_ns : waits->start_ns;
+	const struct buf *lists = (const struct buf *)waits->gaps_of_cpus.data;
+	const size_t nr = waits->gaps_of_cpus.len / sizeof(*lists), of_cpu = (size_t)task->cpu + 1;
+	struct gap gap, of_any;
+	bool found = of_cpu < nr && find_in(&lists[of_cpu], from_ns, to_ns, &gap);
+
+	if (nr && find_in(&lists[0], from_ns, to_ns, &of_any)) {
+		gap.from_ns = found && gap.from_ns < of_any.from_ns ? gap.from_ns : of_any.from_ns;
+		found = true;
 	}
-	return waits->gap_to_ns > from_ns;
+	if (found)
+		*ret = gap;
+	return found;
 }
 
 /* What the time up to `time_ns` was, of a task that is off the CPU. */
-static struct off_cpu_wait describe(struct waits *waits, const struct task *task, uint64_t time_ns)
+static struct off_cpu_wait describe(const struct waits *waits, const struct task *task, uint64_t time_ns)
 {
 	bool ready = task->flags & OFF_CPU_STARTING || !(task->flags & OFF_CPU_NO_STATE || task->state);
 	struct off_cpu_wait wait = {
@@ -240,6 +273,29 @@ static int end_wait(struct waits *waits, struct task *task, const struct waits_p
 	return is_due ? put_sum(waits, task, place->time_ns) : 0;
 }
 
+/*
+ * Of a task that ran last: it may have left the CPU where records are missing. From there on up to `place` it is not
+ * known what it did.
+ */
+static int end_run(struct waits *waits, struct task *task, const struct waits_place *place)
+{
+	struct gap gap;
+
+	if (task->where != ON || task->exited || !find_gap_of_cpu(waits, task, place->time_ns, &gap))
+		return 0;
+	task->since_ns = gap.from_ns;
+	task->flags = task->state = 0;
+	int err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
+	task->since_ns = place->time_ns;
+	return err;
+}
+
+/* Of a task that is not heard of any more: that it ended was lost. */
+static int end_unheard(struct waits *waits, struct task *task, const struct waits_place *place)
+{
+	return task->where == OFF ? end_wait(waits, task, place, OFF_CPU_UNKNOWN) : end_run(waits, task, place);
+}
+
 /* It has not run since the start. */
 static void set_off_from_start(struct task *task)
 {
@@ -261,7 +317,6 @@ static int end_task(struct waits *waits, struct task *task, uint64_t time_ns)
 
 static int note_last(struct waits *waits, const struct waits_place *place)
 {
-	enum { MOST_CPUS = 1 << 16 };
 	const size_t bytes = (place->cpu + 1) * sizeof(uint32_t);
 
 	if (place->cpu >= MOST_CPUS)
@@ -286,8 +341,10 @@ static int leave_reaped(struct waits *waits, const struct waits_place *place, ui
 {
 	struct task *task = find_last(waits, place->cpu);
 	bool ended = task && (task->exiting || (state & DEAD && task->where == ON));
+	int err = ended ? end_run(waits, task, place) : 0;
+	int end_err = ended ? end_task(waits, task, place->time_ns) : 0;
 
-	return ended ? end_task(waits, task, place->time_ns) : 0;
+	return err ? err : end_err;
 }
 
 /* A sample without a state does not tell whether the task was preempted; the SWITCH record behind it does. */
@@ -310,18 +367,22 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
-	if (state & DEAD || (task->exiting && is_known_to_wait(state, flags, left)))
-		return end_task(waits, task, place->time_ns);
-	if (task->where == OFF && !left.len && task->left.len) { /* its SWITCH record, behind the sample of it */
+	bool ends = state & DEAD || (task->exiting && is_known_to_wait(state, flags, left));
+	if (!ends && task->where == OFF && !left.len && task->left.len) { /* its SWITCH record, behind its sample */
 		if (task->flags & OFF_CPU_NO_STATE)
 			task->flags = flags;
 		return 0;
 	}
-	/* It ran, and that was lost. */
-	if (task->where == OFF)
-		err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
+	/* It ran, and that was lost; or it left and came back. */
+	if (!ends || state & DEAD)
+		err = end_unheard(waits, task, place);
+	if (ends) {
+		int end_err = end_task(waits, task, place->time_ns);
+		return err ? err : end_err;
+	}
 	bool woken = task->where == ON && task->woken_ns && place->time_ns - task->woken_ns < WAKE_UP_RACE_NS;
 	task->where = OFF;
+	task->gone = false;
 	task->since_ns = place->time_ns;
 	task->state = state & ~(uint32_t)PREEMPTED;
 	task->flags = flags;
@@ -344,13 +405,7 @@ int waits_run(struct waits *waits, const struct waits_place *place)
 	bool was_there = task->where == UNSEEN || (task->where == NOWHERE && waits->params.forks_known);
 	if (was_there && waits->start_ns)
 		set_off_from_start(task);
-	if (task->where == OFF) {
-		err = end_wait(waits, task, place, 0);
-	} else if (task->where == ON && has_gap(waits, task->since_ns, place->time_ns)) {
-		/* It left, and that was lost. */
-		task->flags = task->state = 0;
-		err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
-	}
+	err = task->where == OFF ? end_wait(waits, task, place, 0) : end_run(waits, task, place);
 	set_on(task, place);
 	return err;
 }
@@ -372,13 +427,24 @@ int waits_wake(struct waits *waits, uint64_t time_ns, uint32_t tid, const struct
 	return buf_status(&task->waker_ips);
 }
 
+/* Its number is that of a new one. */
+static int end_former(struct waits *waits, struct task *task, const struct waits_place *place)
+{
+	struct waits_place end = *place;
+
+	end.pid = task->pid;
+	int err = has_gap(waits, task->since_ns, place->time_ns) ? end_unheard(waits, task, &end) : 0;
+	int end_err = end_task(waits, task, place->time_ns);
+	return err ? err : end_err;
+}
+
 int waits_fork(struct waits *waits, const struct waits_place *place)
 {
 	struct task *task = find(waits, place->tid);
 
 	if (!is_task(place->tid))
 		return 0;
-	int err = task ? end_task(waits, task, place->time_ns) : 0; /* its number is used again */
+	int err = task ? end_former(waits, task, place) : 0;
 	if (err)
 		return err;
 	task = make(waits, place->pid, place->tid);
@@ -399,10 +465,17 @@ int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves
 
 	if (!task)
 		return 0;
-	if (task->where == OFF) { /* that it ran again was lost */
-		err = end_wait(waits, task, place, OFF_CPU_UNKNOWN);
-		set_on(task, place);
+	if (task->where == UNSEEN && waits->started && waits->start_ns) {
+		/* It ran all the time; or switches of it were lost, and it may have waited before as well. */
+		task->where = has_gap(waits, waits->start_ns, place->time_ns) ? OFF : ON;
+		task->since_ns = waits->start_ns;
+		task->flags = OFF_CPU_NO_STATE;
 	}
+	bool was_off = task->where == OFF; /* that it ran again was lost */
+	err = end_unheard(waits, task, place);
+	if (was_off)
+		set_on(task, place);
+	task->exited = true;
 	if (err || (leaves && waits->params.states_known))
 		return err;
 	task->exiting = true;
@@ -410,18 +483,75 @@ int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves
 					    : put_sum(waits, task, place->time_ns);
 }
 
-int waits_gap(struct waits *waits, uint64_t from_ns, uint64_t to_ns)
+static int add_gap(struct buf *to, struct gap gap)
 {
-	const struct gap gap = {.from_ns = from_ns, .to_ns = to_ns};
-
-	if (!buf_extend(&waits->gaps, sizeof(gap)))
+	if (!buf_extend(to, sizeof(gap)))
 		return -ENOMEM;
-	struct gap *gaps = (struct gap *)waits->gaps.data;
-	size_t at = waits->gaps.len / sizeof(gap) - 1;
-	for (; at && gaps[at - 1].from_ns > from_ns; at--)
-		gaps[at] = gaps[at - 1];
-	gaps[at] = gap;
+	struct gap *gaps = (struct gap *)to->data;
+	const size_t nr = to->len / sizeof(gap) - 1;
+	const size_t first = partition_point(nr, i, gaps[i].to_ns < gap.from_ns);
+	const size_t end = partition_point(nr, i, gaps[i].from_ns <= gap.to_ns);
+	size_t left = nr - (end - first) + 1;
+
+	if (first < end) { /* those that it touches become one with it */
+		gap.from_ns = gaps[first].from_ns < gap.from_ns ? gaps[first].from_ns : gap.from_ns;
+		gap.to_ns = gaps[end - 1].to_ns > gap.to_ns ? gaps[end - 1].to_ns : gap.to_ns;
+	}
+	memmove(gaps + first + 1, gaps + end, (nr - end) * sizeof(gap));
+	gaps[first] = gap;
+	if (left > most_gaps) {
+		gaps[1].from_ns = gaps[0].from_ns;
+		memmove(gaps, gaps + 1, --left * sizeof(gap));
+	}
+	to->len = left * sizeof(gap);
 	return 0;
+}
+
+int waits_gap(struct waits *waits, const struct waits_gap *gap)
+{
+	const struct gap times = {.from_ns = gap->from_ns, .to_ns = gap->to_ns};
+	const size_t list = gap->cpu >= 0 && gap->cpu < MOST_CPUS ? (size_t)gap->cpu + 1 : 0;
+	const size_t bytes = (list + 1) * sizeof(struct buf);
+
+	if (times.from_ns >= times.to_ns)
+		return 0;
+	if (bytes > waits->gaps_of_cpus.len && !buf_extend(&waits->gaps_of_cpus, bytes - waits->gaps_of_cpus.len))
+		return -ENOMEM;
+	int err = add_gap((struct buf *)waits->gaps_of_cpus.data + list, times);
+	return err ? err : add_gap(&waits->gaps, times);
+}
+
+bool waits_find_gone(struct waits *waits, bool (*has_ended)(void *ctx, uint32_t tid), void *ctx)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < waits->tasks.nr_slots; i++) {
+		struct task *task = waits->tasks.slots[i].item;
+		if (!task || (task->where != ON && task->where != OFF) || !has_gap(waits, task->since_ns, UINT64_MAX))
+			continue;
+		task->gone = has_ended(ctx, task->tid);
+		found |= task->gone;
+	}
+	return found;
+}
+
+int waits_end_gone(struct waits *waits, uint64_t time_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < waits->tasks.nr_slots && !err; i++) {
+		struct task *task = waits->tasks.slots[i].item;
+		if (!task || !task->gone)
+			continue;
+		const struct waits_place place = {
+			.time_ns = time_ns, .pid = task->pid, .tid = task->tid, .cpu = task->cpu};
+		err = end_unheard(waits, task, &place);
+		if (!err)
+			err = put_sum(waits, task, time_ns);
+		task->where = NOWHERE;
+		task->gone = false;
+	}
+	return err;
 }
 
 int waits_stop(struct waits *waits, uint64_t stop_ns)
@@ -439,7 +569,9 @@ int waits_stop(struct waits *waits, uint64_t stop_ns)
 		if (task->where == OFF && stop_ns > task->since_ns)
 			err = end_wait(waits, task, &place,
 				       /* It ran its exit, and no record tells when it began to run. */
-				       task->exiting ? OFF_CPU_UNKNOWN : OFF_CPU_GOES_ON);
+				       task->exiting || task->gone ? OFF_CPU_UNKNOWN : OFF_CPU_GOES_ON);
+		else
+			err = end_run(waits, task, &place);
 		if (!err)
 			err = put_sum(waits, task, stop_ns);
 		if (task->where != NOWHERE)

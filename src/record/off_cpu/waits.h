@@ -86,4 +86,16 @@ int waits_fork(struct waits *waits, const struct waits_place *place);
 int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves);
 
 /* Some records with times from from_ns to to_ns are missing. To be told before what follows from_ns, where possible. */
-int waits_gap(struct waits *waits, uint64_t from_ns, uint64_t to_ns);
+struct waits_gap {
+	int cpu; /* of that CPU; -1: of any */
+	uint64_t from_ns, to_ns;
+};
+int waits_gap(struct waits *waits, const struct waits_gap *gap);
+
+/*
+ * The end of a task may be among what is missing. The first asks of each task of which nothing came since a gap whether
+ * it has ended, and returns whether any has. When all records up to the time of asking were given, the second ends at
+ * time_ns those of which still nothing came.
+ */
+bool waits_find_gone(struct waits *waits, bool (*has_ended)(void *ctx, uint32_t tid), void *ctx);
+int waits_end_gone(struct waits *waits, uint64_t time_ns);

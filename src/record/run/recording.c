@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -706,6 +707,13 @@ static void count_lost(void *recording, uint64_t ret_nr_lost[])
 			ret_nr_lost[plan->slots[slot].ring] += eventset_lost(&rec->set, slot);
 }
 
+/* tkill(2): of most tasks the number of the process is known as well, but not of all. */
+static bool has_ended(void *recording, uint32_t tid)
+{
+	(void)recording;
+	return syscall(SYS_tkill, (pid_t)tid, 0) && errno == ESRCH;
+}
+
 /* In which rings the records of events are. */
 static int add_rings(const struct recording *rec)
 {
@@ -714,7 +722,8 @@ static int add_rings(const struct recording *rec)
 
 	for (size_t slot = 0; slot < plan->nr_slots && !err; slot++)
 		if (rec->set.fds[slot] >= 0)
-			err = off_cpu_add_ring(rec->off_cpu, rec->set.ids[slot], plan->slots[slot].ring);
+			err = off_cpu_add_ring(rec->off_cpu, rec->set.ids[slot], plan->slots[slot].ring,
+					       plan->slots[slot].cpu);
 	return err;
 }
 
@@ -731,6 +740,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 					.starts_later = !starts_at_exec(rec),
 					.min_ns = rec->options->sampling.off_cpu.min_ns,
 					.count_lost = count_lost,
+					.has_ended = has_ended,
 					.ctx = rec};
 
 	params.events = rec->staged = calloc(events->nr + 1, sizeof(*rec->staged));
