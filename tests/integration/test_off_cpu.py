@@ -749,6 +749,19 @@ def test_wall_time_of_a_thread_that_ran_with_events_off(millrace, tmp_path):
         assert (row['on_cpu'], row['period']) == (on_ns, on_ns)
 
 
+def test_wall_time_that_is_unknown(millrace, tmp_path):
+    """What a thread did may not be known for a time in which samples tell that it ran: it counts once."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    unknown = struct.pack('<2IQ', 12, UNKNOWN, 300 * ms)
+    made_recording(path, made_sample(7, 1000 * ms, 0, ms), made_sample(7, 1100 * ms, 0, ms),
+                   made_sample(7, 1300 * ms, 0, ms),
+                   perf_file.sample(2, 6, 0x1000, 7 << 32 | 7, 1500 * ms, 0, 0, *struct.unpack('<2Q', unknown)),
+                   made_sample(7, 1600 * ms, 0, ms))
+    events = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)['events']
+    ((row,),) = [event['entries'] for event in events if event['entries']]
+    assert (row['on_cpu'], row['period']) == (401 * ms, 601 * ms)
+
+
 def test_a_wait_is_one_sample(millrace, tmp_path):
     """Only in the rows of states it is one before it could run, and one from then on."""
     path = tmp_path / 'perf.data'

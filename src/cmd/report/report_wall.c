@@ -246,7 +246,7 @@ int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *r
 	return 0;
 }
 
-int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const struct off_cpu_wait *wait)
+int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off_cpu_wait *wait)
 {
 	uint64_t left_ns = sample->time - (wait->ns < sample->time ? wait->ns : sample->time);
 
@@ -263,6 +263,8 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const stru
 		return 0;
 	}
 	thread->unsampled_ns += time_on(wall, thread, left_ns);
+	if (wait->flags & OFF_CPU_UNKNOWN && thread->on_ns > left_ns) /* it was on the CPU by then */
+		wait->ns = sample->time > thread->on_ns ? sample->time - thread->on_ns : 0;
 	set_on(thread, sample->time);
 	if (wait->flags & OFF_CPU_GOES_ON) {
 		thread->stopped = true;

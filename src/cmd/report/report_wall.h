@@ -28,8 +28,8 @@ void wall_observe(struct wall *wall, const struct session_record *record);
 
 /* A sample of the CPU: the time that it stands for, *ret_ns. 0 or -ENOMEM. */
 int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns);
-/* A time off the CPU. 0 or -ENOMEM. */
-int wall_take_off_cpu(struct wall *wall, const struct sample *sample, const struct off_cpu_wait *wait);
+/* A time off the CPU. Of one that is unknown only the part behind samples of the CPU is left. 0 or -ENOMEM. */
+int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off_cpu_wait *wait);
 
 /* Time on the CPU behind the last sample there, or of threads that were never sampled: that no row has. */
 uint64_t wall_unsampled_ns(const struct wall *wall);
