@@ -223,7 +223,11 @@ static const struct option recover_table[] = {
 
 static void report_result(const char *path, const struct recover_result *result)
 {
-	if (result->nr_extents)
+	if (result->is_left)
+		log_note("%s is left as it is: -o FILE makes a copy without what is damaged", path);
+	else if (result->damage.nr && !result->data_bytes)
+		log_note("%s is whole without them", path);
+	else if (result->nr_extents)
 		log_note("%s is whole; its index has %zu extents", path, result->nr_extents);
 	else if (result->was_whole)
 		log_note("%s is whole: nothing to recover", path);
@@ -236,6 +240,38 @@ static void report_result(const char *path, const struct recover_result *result)
 			 (double)result->data_bytes / 1e6, result->dropped_bytes);
 }
 
+/* One line for each place, of the first ones. */
+static void report_damage(const char *path, const struct damage_list *list)
+{
+	enum { LINES = 20 };
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < list->nr; i++) {
+		const struct damage *damage = &list->items[i];
+		char part[24] = "", records[64] = "", samples[48] = "";
+		bytes += damage->bytes;
+		if (i >= LINES)
+			continue;
+		if (damage->part)
+			snprintf(part, sizeof(part), "/data.%" PRIu32, damage->part - 1);
+		if (damage->record_bytes)
+			snprintf(records, sizeof(records), ", which held %" PRIu64 " bytes of records",
+				 damage->record_bytes);
+		if (damage->nr_samples != UINT64_MAX)
+			snprintf(samples, sizeof(samples), "%s %" PRIu64 " samples", *records ? "," : ", which held",
+				 damage->nr_samples);
+		log_error("%s%s: offset %#" PRIx64 ": %" PRIu64 " bytes are damaged%s%s", path, part, damage->offset,
+			  damage->bytes, records, samples);
+	}
+	if (list->nr > LINES)
+		log_error("%s: and %zu more; %" PRIu64 " bytes are damaged in all", path, list->nr - LINES, bytes);
+}
+
+static void result_fini(struct recover_result *result)
+{
+	damage_list_fini(&result->damage);
+}
+
 static int recover(const struct recover_options *options, const char *path, int argc, char **argv)
 {
 	AUTO_FREE char *found = NULL;
@@ -243,10 +279,11 @@ static int recover(const struct recover_options *options, const char *path, int 
 		.build_ids = !options->no_build_ids,
 		.force = options->force,
 		.index = options->index,
+		.leave_out = options->output != NULL,
 		.argc = argc,
 		.argv = argv,
 	};
-	struct recover_result result = {0};
+	__attribute__((cleanup(result_fini))) struct recover_result result = {0};
 	struct diag diag = {0};
 	int err = options->output ? recover_copy(path, options->output, &diag) : 0;
 	const bool lacks = err > 0;
@@ -262,9 +299,10 @@ static int recover(const struct recover_options *options, const char *path, int 
 			log_note("a copy of what can be read is made whole with -o FILE");
 		return INPUT_EXIT_ERROR;
 	}
+	report_damage(path, &result.damage);
 	if (!lacks || !result.was_whole)
 		report_result(params.path, &result);
-	return lacks ? INPUT_EXIT_ERROR : 0;
+	return lacks || result.damage.nr ? INPUT_EXIT_ERROR : 0;
 }
 
 static int run(int argc, char **argv)
@@ -293,8 +331,9 @@ const struct command command_recover = {
 	.description =
 		"Finds the last whole record of FILE, or of every file of the data directory FILE, cuts off what is "
 		"behind it, and writes what the recorder would have written at its end, so that every reader takes "
-		"it. Works with what a killed perf record left, too. What the file does not hold, such as the "
-		"formats of tracepoints, is taken from this machine: recover where it was recorded.\n\n"
+		"it. Where a recording is damaged that is told, and -o makes a copy without what is damaged. Works "
+		"with what a killed perf record left, too. What the file does not hold, such as the formats of "
+		"tracepoints, is taken from this machine: recover where it was recorded.\n\n"
 		"Examples:\n"
 		"  millrace recover perf.data\n"
 		"  millrace recover -o whole.data broken.data\n",

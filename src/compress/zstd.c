@@ -308,6 +308,13 @@ static bool take_hash(struct span *bytes, uint64_t *ret)
 	return true;
 }
 
+int zstd_check_hash(struct span frame)
+{
+	uint64_t hash;
+
+	return !take_hash(&frame, &hash) ? 0 : hash == hash_of(frame) ? 1 : -EBADMSG;
+}
+
 /* RFC 8878, 3.1.1.1: magic, descriptor, window unless a single segment, dictionary id, content size. */
 bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)
 {
@@ -400,8 +407,9 @@ int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, voi
 {
 	uint64_t hash;
 
-	if (take_hash(&frame, &hash) && hash != hash_of(frame))
+	if (zstd_check_hash(frame) < 0)
 		return -EBADMSG;
+	take_hash(&frame, &hash);
 	size_t len = ZSTD_decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
 	return ZSTD_isError(len) ? unpack_error(len) : (int64_t)len;
 }

@@ -51,6 +51,8 @@ int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *par
  */
 enum { ZSTD_HASH_BYTES = 16 };
 void zstd_put_hash(struct span frame, void *out);
+/* Of a frame with a hash in front of it: 1: it is the frame that was hashed; -EBADMSG: it is not. 0: it has no hash. */
+int zstd_check_hash(struct span frame);
 
 /* What a frame's header states. */
 struct zstd_frame {

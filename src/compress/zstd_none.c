@@ -37,6 +37,12 @@ void zstd_put_hash(struct span frame, void *out)
 	(void)frame, (void)out;
 }
 
+int zstd_check_hash(struct span frame)
+{
+	(void)frame;
+	return 0;
+}
+
 bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)
 {
 	(void)bytes, (void)ret;

@@ -200,6 +200,45 @@ def test_cut(millrace, programs, perf, need_tracefs, tmp_path):
     millrace('recover', whole, status=255)
 
 
+@pytest.mark.parametrize('byte', ['size of the record', 'in the frame'])
+@pytest.mark.parametrize('layout', ['file', 'directory'])
+def test_flipped_bit(millrace, programs, perf, need_tracefs, tmp_path, layout, byte):
+    """The place and what is missing are told, nothing is cut off in place, and -o keeps all the rest."""
+    whole, out = tmp_path / 'whole', tmp_path / 'out'
+    millrace('record', '-z', *(['--threads'] if layout == 'directory' else []), '-o', whole, *WORK,
+             programs / 'syscalls', '-t', '1', '-n', '120000')
+    file = max(whole.glob('data.*'), key=lambda file: file.stat().st_size) if layout == 'directory' else whole
+    data = bytearray(file.read_bytes())
+    at = 0 if layout == 'directory' else struct.unpack_from('<Q', data, 40)[0]
+    extents = []  # where each begins and ends
+    while at + 8 <= len(data):
+        kind, _, size = struct.unpack_from('<I2H', data, at)
+        if kind > 86 or size < 8:
+            break
+        if kind == 81 and data[at + 24:at + 28] == b'\x28\xb5\x2f\xfd':  # behind the hash
+            extents.append([at, at])
+        at += size
+        if kind == 81:
+            extents[-1][1] = at
+    assert len(extents) > 2
+    at, end = extents[1]
+    data[at + 7 if byte == 'size of the record' else (at + end) // 2] ^= 0x10
+    samples = len(millrace('script', '-i', whole).out.splitlines())
+    file.write_bytes(data)
+    done = millrace('recover', whole, status=255)
+    found = re.search(rf'{file}: offset {at:#x}: (\d+) bytes are damaged, which held (?:\d+ bytes of records, )?'
+                      r'(\d+) samples\n', done.err)
+    assert found and int(found.group(1)) == end - at, done.err
+    assert f'{whole} is left as it is: -o FILE ' in done.err and file.read_bytes() == data
+    assert 'is whole without ' in millrace('recover', '-o', out, whole, status=255).err
+    assert millrace('recover', out).err == f'millrace: {out} is whole: nothing to recover\n'
+    left = millrace('script', '-i', out).out
+    lost = int(found.group(2))
+    assert len(left.splitlines()) == samples - lost and 0 < lost < samples
+    assert perf('script', '-i', out).out.splitlines()[-1].split()[:2] == left.splitlines()[-1].split()[:2]
+    assert millrace('script', '-i', whole, status=255).out == left
+
+
 def test_bad_disk(millrace, programs, perf, need_tracefs, fuse_fs, tmp_path):
     """Nothing is cut off in place, for the disk may answer later; -o takes what can be read."""
     whole, out = tmp_path / 'whole', tmp_path / 'out'

@@ -25,6 +25,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "compress/extent.h"
 #include "compress/extent_index.h"
 #include "compress/zstd.h"
 #include "perfdata/layout.h"
@@ -957,6 +958,185 @@ static void test_compressed_records(void **state)
 	}
 }
 
+enum { NR_EXTENTS = 3, EXTENT_SAMPLES = 40 };
+
+/* Samples in extents, whose records begin at starts[]; with `finished` what a recorder puts behind them. */
+static void build_extents(bool finished, struct buf *out, size_t starts[NR_EXTENTS + 1])
+{
+	const struct extent_pack_params how = {.level = 1};
+	AUTO_BUF struct buf nothing = {0};
+	struct extent_packer *packer;
+	struct recover_result result = {0};
+	struct diag diag = {""};
+
+	store_records(&nothing);
+	assert_int_equal(fd_slurp(path, 1 << 20, out), 0);
+	assert_int_equal(extent_packer_new(&packer), 0);
+	for (uint64_t i = 0; i < NR_EXTENTS; i++) {
+		AUTO_BUF struct buf records = {0};
+		starts[i] = out->len;
+		for (uint64_t k = 0; k < EXTENT_SAMPLES; k++)
+			file_put_sample(&records, 1000 * (i + 1) + k * k, FILE_ID_CLOCK);
+		int64_t len = extent_pack(packer, &how, buf_span(&records), buf_room(out, records.len), records.len);
+		assert_true(len > 0);
+		out->len += (size_t)len;
+	}
+	starts[NR_EXTENTS] = out->len;
+	extent_packer_free(packer);
+	if (!finished)
+		return;
+	store(path, out->data, out->len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(result.nr_samples, NR_EXTENTS * EXTENT_SAMPLES);
+	assert_int_equal(result.damage.nr, 0);
+	out->len = 0;
+	assert_int_equal(fd_slurp(path, 1 << 20, out), 0);
+}
+
+/* How many samples readers find; all of them in one extent or the other. */
+static size_t samples_read(void)
+{
+	struct session_record record;
+	struct session *session;
+	struct diag diag = {""};
+	size_t nr = 0;
+	int got;
+
+	assert_int_equal(session_open(path, 0, &session, &diag), 0);
+	while ((got = session_next(session, &record, &diag)) > 0)
+		nr += record.view.header->type == PERF_RECORD_SAMPLE;
+	assert_int_equal(got, 0);
+	session_close(session);
+	return nr;
+}
+
+/* What is stored has damage in the second extent: it is told, and nothing else is lost. */
+static void expect_damage(const struct buf *file, const size_t starts[NR_EXTENTS + 1], bool finished)
+{
+	AUTO_BUF struct buf still = {0};
+	struct recover_params params = {.path = path, .build_ids = true};
+	struct recover_result result = {0};
+	struct diag diag = {""};
+
+	store(path, file->data, file->len);
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	assert_int_equal(result.damage.nr, 1);
+	assert_in_range(result.damage.items[0].offset, starts[1], starts[2] - 1);
+	assert_true(result.damage.items[0].offset + result.damage.items[0].bytes <= starts[2]);
+	assert_int_equal(result.damage.items[0].nr_samples, UINT64_MAX);
+	assert_true(finished ? result.is_left : !result.was_whole);
+	if (result.is_left) {
+		assert_int_equal(fd_slurp(path, 1 << 20, &still), 0);
+		assert_int_equal(still.len, file->len);
+		assert_memory_equal(still.data, file->data, still.len);
+	}
+	damage_list_fini(&result.damage);
+
+	store(path, file->data, file->len);
+	params.leave_out = true;
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	assert_int_equal(result.damage.nr, 1);
+	assert_false(result.is_left);
+	damage_list_fini(&result.damage);
+	assert_int_equal(samples_read(), (NR_EXTENTS - 1) * EXTENT_SAMPLES);
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	assert_true(result.was_whole);
+	assert_int_equal(result.damage.nr, 0);
+}
+
+/* Each byte of an extent, but those that mean nothing: the misc field of its record. */
+static void test_damage_in_an_extent(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t starts[NR_EXTENTS + 1];
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(true, &file, starts);
+	for (size_t at = starts[1], bit = 0; at < starts[2]; at++, bit = (bit + 3) % 8) {
+		const size_t field = at - starts[1];
+		if (field == offsetof(struct perf_event_header, misc) ||
+		    field == offsetof(struct perf_event_header, misc) + 1)
+			continue;
+		file.data[at] ^= (uint8_t)(1 << bit);
+		expect_damage(&file, starts, true);
+		file.data[at] ^= (uint8_t)(1 << bit);
+	}
+}
+
+/* The recorder was killed later: an extent that is damaged is not taken for the end. */
+static void test_damage_in_a_killed_recording(void **state)
+{
+	static const size_t fields[] = {0, offsetof(struct perf_event_header, size), 8, 12, 30, 60};
+	AUTO_BUF struct buf file = {0};
+	size_t starts[NR_EXTENTS + 1];
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(false, &file, starts);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		file.data[starts[1] + fields[i]] ^= 2;
+		expect_damage(&file, starts, false);
+		file.data[starts[1] + fields[i]] ^= 2;
+	}
+}
+
+/* A recorder that was killed left a hole: there its records end, and what is behind it is cut off. */
+static void test_a_hole_is_no_damage(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t starts[NR_EXTENTS + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(false, &file, starts);
+	memset(file.data + starts[1], 0, starts[2] - starts[1]);
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_int_equal(result.damage.nr, 0);
+	assert_int_equal(result.nr_samples, EXTENT_SAMPLES);
+	assert_int_equal(result.dropped_bytes, starts[NR_EXTENTS] - starts[1]);
+}
+
+/* Of a recording that is not compressed, too: what is behind the damage is not cut off. */
+static void test_damage_of_plain_records(void **state)
+{
+	AUTO_BUF struct buf file = {0}, still = {0};
+	struct recover_params params = {.path = path, .build_ids = true};
+	struct recover_result result;
+	struct diag diag = {""};
+	size_t ends[NR_SAMPLES + 1];
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build(&file, ends);
+	const size_t start = file.len - ends[NR_SAMPLES];
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	file.len = 0;
+	assert_int_equal(fd_slurp(path, 1 << 20, &file), 0);
+	file.data[start + ends[4] + offsetof(struct perf_event_header, size)] ^= 8;
+	store(path, file.data, file.len);
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	assert_true(result.is_left);
+	assert_int_equal(result.damage.nr, 1);
+	assert_int_equal(result.damage.items[0].offset, start + ends[4]);
+	damage_list_fini(&result.damage);
+	assert_int_equal(fd_slurp(path, 1 << 20, &still), 0);
+	assert_int_equal(still.len, file.len);
+	assert_memory_equal(still.data, file.data, still.len);
+	params.leave_out = true;
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	damage_list_fini(&result.damage);
+	assert_int_equal(samples_read(), 4);
+}
+
 static void put_tracepoint_file(struct buf *out, const struct file_events *events)
 {
 	struct file_header header;
@@ -1219,6 +1399,10 @@ int main(void)
 		cmocka_unit_test(test_whose_files),
 		cmocka_unit_test(test_an_index_of_a_directory),
 		cmocka_unit_test(test_compressed_records),
+		cmocka_unit_test(test_damage_in_an_extent),
+		cmocka_unit_test(test_damage_in_a_killed_recording),
+		cmocka_unit_test(test_a_hole_is_no_damage),
+		cmocka_unit_test(test_damage_of_plain_records),
 		cmocka_unit_test(test_bytes_behind_a_record),
 		cmocka_unit_test(test_records_that_claim_to_be_one),
 		cmocka_unit_test(test_streams_of_several_files),

@@ -41,7 +41,7 @@ PUBLIC = {
     'record/unwind': 'unwinding.h',
     'record/order': 'ordered_stage.h ring_events.h time_queue.h',
     'record/off_cpu': 'off_cpu_stage.h',
-    'record/output': '''data_files.h output_writer.h file_place.h finish.h joiner.h output_file.h output_path.h
+    'record/output': '''damage.h data_files.h output_writer.h file_place.h finish.h joiner.h output_file.h output_path.h
                         prologue.h recover.h task_log.h''',
     'record/run': 'recording.h',
     'read': 'deferred_chains.h group_split.h prefetcher.h session.h',

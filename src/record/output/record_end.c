@@ -2,13 +2,11 @@
 #include "record/output/record_end.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "compress/zstd.h"
@@ -16,21 +14,19 @@
 
 enum { PIECE = 1 << 20 };
 
-struct walk {
-	int fd;
-	uint64_t offset, bytes; /* of the file: what is looked at */
-	uint64_t at, last;      /* relative to offset: of this record and of the one before */
-	/* of the COMPRESSED2 records that claimed to be one; the end is not behind `at`: there are none here */
-	uint64_t chunk_at, chunk_end;
-	uint8_t *piece;
-	uint64_t piece_at, piece_bytes;
-	int err;           /* of reading; an early end is none */
-	struct buf frame;  /* of the COMPRESSED records that came last, when they are such a frame */
-	uint64_t frame_at; /* where it began */
-};
+int record_walk_init(struct record_walk *walk, int fd, uint64_t offset, uint64_t bytes)
+{
+	*walk = (struct record_walk){.fd = fd, .offset = offset, .bytes = bytes, .piece = malloc(PIECE)};
+	return walk->piece ? 0 : -ENOMEM;
+}
 
-/* `len` bytes at `at`; NULL: they are not there. */
-static const uint8_t *bytes_at(struct walk *walk, uint64_t at, size_t len)
+void record_walk_fini(struct record_walk *walk)
+{
+	free(walk->piece);
+	walk->piece = NULL;
+}
+
+const uint8_t *record_walk_bytes(struct record_walk *walk, uint64_t at, size_t len)
 {
 	if (at + len > walk->bytes)
 		return NULL;
@@ -48,7 +44,7 @@ static const uint8_t *bytes_at(struct walk *walk, uint64_t at, size_t len)
 }
 
 /* Of several COMPRESSED2 records that claim to be one each gets its own size. false: here is no record. */
-static bool mend_compressed2(struct walk *walk, struct perf_event_header *header)
+static bool mend_compressed2(struct record_walk *walk, struct perf_event_header *header)
 {
 	bool first = walk->chunk_end <= walk->at;
 	const uint8_t *at;
@@ -56,7 +52,7 @@ static bool mend_compressed2(struct walk *walk, struct perf_event_header *header
 
 	if (first && header->type != RECORD_COMPRESSED2)
 		return true;
-	at = bytes_at(walk, walk->at, sizeof(record));
+	at = record_walk_bytes(walk, walk->at, sizeof(record));
 	if (!at)
 		return false;
 	memcpy(&record, at, sizeof(record));
@@ -73,17 +69,18 @@ static bool mend_compressed2(struct walk *walk, struct perf_event_header *header
 }
 
 /* Bytes behind header->size that belong to the record, which is there. */
-static uint64_t outside_bytes(struct walk *walk, const struct perf_event_header *header)
+static uint64_t outside_bytes(struct record_walk *walk, const struct perf_event_header *header)
 {
-	const uint8_t *at = header->type < RECORD_USER_FIRST ? NULL : bytes_at(walk, walk->at, (size_t)header->size);
+	const uint8_t *at =
+		header->type < RECORD_USER_FIRST ? NULL : record_walk_bytes(walk, walk->at, (size_t)header->size);
 
 	return at ? record_outside_bytes(header, at + sizeof(*header)) : 0;
 }
 
-/* The record at walk->at, which may lie anywhere behind a COMPRESSED record, and its bytes. false: none is whole. */
-static bool record_at(struct walk *walk, struct perf_event_header *ret, uint64_t *ret_bytes)
+/* It may lie anywhere behind a COMPRESSED record. */
+bool record_walk_here(struct record_walk *walk, struct perf_event_header *ret, uint64_t *ret_bytes)
 {
-	const uint8_t *at = bytes_at(walk, walk->at, sizeof(*ret));
+	const uint8_t *at = record_walk_bytes(walk, walk->at, sizeof(*ret));
 	uint64_t left = walk->bytes - walk->at;
 
 	if (!at)
@@ -96,12 +93,19 @@ static bool record_at(struct walk *walk, struct perf_event_header *ret, uint64_t
 	return !walk->err && outside <= left - ret->size;
 }
 
-/* Behind the last record: a chunk of which some are missing cannot be read. */
-static void leave_chunk(struct walk *walk)
+void record_walk_leave_chunk(struct record_walk *walk)
 {
 	if (walk->chunk_end > walk->at)
 		walk->at = walk->chunk_at;
 }
+
+/* The walk, and what is known of the records behind which it is. */
+struct end_search {
+	struct record_walk walk;
+	uint64_t last;     /* where the record before walk.at began */
+	struct buf frame;  /* of the COMPRESSED records that came last, when they are such a frame */
+	uint64_t frame_at; /* where it began */
+};
 
 static bool is_zero(const uint8_t *bytes, size_t len)
 {
@@ -129,9 +133,9 @@ static bool frame_is_whole(struct span frame)
 }
 
 /* A frame that tells its size is kept until the next one begins. */
-static void note_compressed(struct walk *walk, const struct perf_event_header *header, struct record_end *end)
+static void note_compressed(struct end_search *search, const struct perf_event_header *header, struct record_end *end)
 {
-	const uint8_t *record = bytes_at(walk, walk->at, header->size);
+	const uint8_t *record = record_walk_bytes(&search->walk, search->walk.at, header->size);
 	struct zstd_frame start;
 
 	if (!record)
@@ -140,68 +144,75 @@ static void note_compressed(struct walk *walk, const struct perf_event_header *h
 	end->compressed = true;
 	if (zstd_frame_start(payload, &start) && start.bytes != UINT64_MAX) {
 		end->framed = true;
-		walk->frame.len = 0;
-		walk->frame_at = walk->at;
-		buf_put(&walk->frame, payload.ptr, payload.len);
-	} else if (walk->frame.len) {
-		buf_put(&walk->frame, payload.ptr, payload.len);
+		search->frame.len = 0;
+		search->frame_at = search->walk.at;
+		buf_put(&search->frame, payload.ptr, payload.len);
+	} else if (search->frame.len) {
+		buf_put(&search->frame, payload.ptr, payload.len);
 	}
 }
 
 /* A record before a place that was never written: was its own end written? */
-static bool may_be_torn(struct walk *walk)
+static bool may_be_torn(struct end_search *search)
 {
 	enum { TAIL = 8 };
+	struct record_walk *walk = &search->walk;
 	uint64_t rest = walk->bytes - walk->at;
+	size_t len = rest < TAIL ? (size_t)rest : TAIL;
 
-	if (walk->at == 0 || rest == 0 ||
-	    !is_zero(bytes_at(walk, walk->at, rest < TAIL ? (size_t)rest : TAIL), rest < TAIL ? (size_t)rest : TAIL))
+	if (walk->at == 0 || rest == 0 || !is_zero(record_walk_bytes(walk, walk->at, len), len))
 		return false;
-	return walk->at - walk->last > TAIL && is_zero(bytes_at(walk, walk->at - TAIL, TAIL), TAIL);
+	return walk->at - search->last > TAIL && is_zero(record_walk_bytes(walk, walk->at - TAIL, TAIL), TAIL);
 }
 
 struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes)
 {
-	AUTO_FREE uint8_t *piece = malloc(PIECE);
-	struct walk walk = {.fd = fd, .offset = offset, .bytes = bytes, .piece = piece};
+	struct end_search search = {0};
+	struct record_walk *walk = &search.walk;
 	struct progress progress = {.bytes = true, .total = bytes};
-	struct record_end end = {0};
+	struct record_end end = {.err = record_walk_init(walk, fd, offset, bytes)};
 	struct perf_event_header header;
 	uint64_t record_bytes;
 
+	if (end.err)
+		return end;
 	progress_start(&progress, "looking for the last whole record");
-	while (piece && record_at(&walk, &header, &record_bytes) && header.type) {
+	while (record_walk_here(walk, &header, &record_bytes) && header.type) {
 		end.unknown = header.type > RECORD_USER_LAST;
 		if (end.unknown)
 			break;
 		if (header.type == RECORD_COMPRESSED)
-			note_compressed(&walk, &header, &end);
+			note_compressed(&search, &header, &end);
 		else
-			walk.frame.len = 0;
+			search.frame.len = 0;
 		end.compressed |= header.type == RECORD_COMPRESSED2;
-		walk.last = walk.chunk_end > walk.at ? walk.chunk_at : walk.at;
-		walk.at += record_bytes;
-		progress_step(&progress, record_bytes, walk.at);
+		search.last = walk->chunk_end > walk->at ? walk->chunk_at : walk->at;
+		walk->at += record_bytes;
+		progress_step(&progress, record_bytes, walk->at);
 	}
 	progress_end(&progress);
-	leave_chunk(&walk);
-	end.bytes = piece && may_be_torn(&walk) ? walk.last : walk.at;
-	if (walk.frame.len && (end.bytes != walk.at || !frame_is_whole(buf_span(&walk.frame))))
-		end.bytes = walk.frame_at;
-	end.err = !piece || walk.frame.failed ? -ENOMEM : walk.err;
-	buf_fini(&walk.frame);
+	record_walk_leave_chunk(walk);
+	end.bytes = may_be_torn(&search) ? search.last : walk->at;
+	if (search.frame.len && (end.bytes != walk->at || !frame_is_whole(buf_span(&search.frame))))
+		end.bytes = search.frame_at;
+	end.err = search.frame.failed ? -ENOMEM : walk->err;
+	buf_fini(&search.frame);
+	record_walk_fini(walk);
 	return end;
 }
 
 int64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
 {
-	AUTO_FREE uint8_t *piece = malloc(PIECE);
-	struct walk walk = {.fd = fd, .offset = offset, .bytes = bytes, .piece = piece};
+	struct record_walk walk;
 	struct perf_event_header header;
 	uint64_t record_bytes;
+	int err = record_walk_init(&walk, fd, offset, bytes);
 
-	while (piece && record_at(&walk, &header, &record_bytes))
+	if (err)
+		return err;
+	while (record_walk_here(&walk, &header, &record_bytes))
 		walk.at += record_bytes;
-	leave_chunk(&walk);
-	return !piece ? -ENOMEM : walk.err ? walk.err : (int64_t)walk.at;
+	record_walk_leave_chunk(&walk);
+	record_walk_fini(&walk);
+	return walk.err ? walk.err : (int64_t)walk.at;
 }

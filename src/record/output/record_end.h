@@ -1,12 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record_end: finds where the whole records of a file end, from the records alone. The file is read, not mapped, so
- * that a file that is truncated at the same time has an early end, and causes no SIGBUS.
+ * record_end: the records in a range of a file, one after the other, judged by their headers, and where the whole ones
+ * end. The file is read, not mapped, so that a file that is truncated at the same time has an early end, and causes no
+ * SIGBUS. One owner.
  */
 #pragma once
 
+#include <linux/perf_event.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+struct record_walk {
+	int fd;
+	uint64_t offset, bytes; /* of the file: what is looked at */
+	uint64_t at;            /* relative to offset: of this record. The owner moves it on */
+	/* of the COMPRESSED2 records that claimed to be one; the end is not behind `at`: there are none here */
+	uint64_t chunk_at, chunk_end;
+	uint8_t *piece; /* heap */
+	uint64_t piece_at, piece_bytes;
+	int err; /* of reading; an early end is none */
+};
+
+/* 0 or -ENOMEM. */
+int record_walk_init(struct record_walk *walk, int fd, uint64_t offset, uint64_t bytes);
+void record_walk_fini(struct record_walk *walk); /* zeroed is fine */
+
+/* `len` bytes at `at`, at most a MiB, valid until the next call. NULL: they are not there. */
+const uint8_t *record_walk_bytes(struct record_walk *walk, uint64_t at, size_t len);
+
+/*
+ * The header of the record at walk->at and how many bytes it takes, with those outside of it. Each of several
+ * COMPRESSED2 records that claim to be one has its own size. false: no record is whole there.
+ */
+bool record_walk_here(struct record_walk *walk, struct perf_event_header *ret, uint64_t *ret_bytes);
+
+/* Behind the last record: a chunk of COMPRESSED2 records of which some are missing cannot be read: back to its start.
+ */
+void record_walk_leave_chunk(struct record_walk *walk);
 
 struct record_end {
 	uint64_t bytes;  /* of whole records */

@@ -51,6 +51,7 @@ struct recovery {
 	bool directory, compressed, framed;
 	bool in_use; /* another process has it open for writing */
 	struct recover_result result;
+	size_t *damage_ends; /* heap; of result.damage: where that of the file itself ends, then of each part */
 };
 
 static void recovery_fini(struct recovery *rec)
@@ -65,6 +66,8 @@ static void recovery_fini(struct recovery *rec)
 	free(rec->tracepoints);
 	free(rec->parts);
 	free(rec->main_path);
+	free(rec->damage_ends);
+	damage_list_fini(&rec->result.damage);
 	if (rec->fd >= 0)
 		close(rec->fd);
 }
@@ -275,11 +278,12 @@ static int find_end(const struct recovery *rec, const struct collect_region *of,
  * Do the records reach to the end of the region? Of a recording that was finished those of later versions count, too.
  * 1, 0 or -errno.
  */
-static int reaches_end(const struct recovery *rec, const struct collect_region *region, struct diag *reterr)
+static int reaches_end(struct recovery *rec, const struct collect_region *region, struct diag *reterr)
 {
 	struct record_end found;
 	int err = find_end(rec, region, &found, reterr);
 
+	rec->compressed |= found.compressed;
 	if (err || !found.unknown)
 		return err ? err : found.bytes == region->bytes;
 	int64_t bytes = whole_records(region->fd, region->offset, region->bytes);
@@ -287,7 +291,7 @@ static int reaches_end(const struct recovery *rec, const struct collect_region *
 }
 
 /* Is the end there that the header tells of? 1, 0 or -errno. */
-static int is_whole(const struct recovery *rec, struct diag *reterr)
+static int is_finished(const struct recovery *rec, struct diag *reterr)
 {
 	struct file_section table[FEATURE_BITS];
 	const struct file_header *header = &rec->header;
@@ -308,6 +312,14 @@ static int is_whole(const struct recovery *rec, struct diag *reterr)
 	/* A directory is finished ahead, but for what only the data tell: write_provisional_header(). */
 	if (rec->nr_parts && !(header->features[0] >> FEATURE_SAMPLE_TIME & 1))
 		return 0;
+	return 1;
+}
+
+/* Of a finished recording. 1, 0 or -errno. */
+static int all_reach_end(struct recovery *rec, struct diag *reterr)
+{
+	const struct file_header *header = &rec->header;
+
 	for (size_t i = 0; i < rec->nr_parts; i++) {
 		int reaches = reaches_end(rec, &rec->parts[i], reterr);
 		if (reaches <= 0)
@@ -441,22 +453,28 @@ static int make_whole(struct recovery *rec, struct diag *reterr)
 	return err;
 }
 
+/* On the heap: the file itself, with so many bytes of records, then the other files of a directory. NULL: no memory. */
+static struct collect_region *all_regions(const struct recovery *rec, uint64_t main_bytes)
+{
+	struct collect_region *regions = calloc(rec->nr_parts + 1, sizeof(*regions));
+
+	if (!regions)
+		return NULL;
+	regions[0] = (struct collect_region){.fd = rec->fd, .offset = rec->header.data.offset, .bytes = main_bytes};
+	if (rec->nr_parts)
+		memcpy(regions + 1, rec->parts, rec->nr_parts * sizeof(*regions));
+	return regions;
+}
+
 static int find_extents(const struct recovery *rec, struct extent_list *ret)
 {
-	AUTO_FREE struct collect_region *regions = calloc(rec->nr_parts + 1, sizeof(*regions));
+	AUTO_FREE struct collect_region *regions = all_regions(rec, rec->header.data.size);
 	AUTO_BUF struct buf unused = {0};
 	struct progress progress = {.bytes = true};
 	struct collected collected = {.build_ids = &unused, .extents = ret, .progress = &progress};
 
 	if (!regions)
 		return -ENOMEM;
-	regions[0] = (struct collect_region){
-		.fd = rec->fd,
-		.offset = rec->header.data.offset,
-		.bytes = rec->header.data.size,
-	};
-	if (rec->nr_parts)
-		memcpy(regions + 1, rec->parts, rec->nr_parts * sizeof(*regions));
 	progress_start(&progress, "making the index");
 	int err = build_ids_collect(regions, rec->nr_parts + 1, rec->events, rec->nr_events, &collected);
 	progress_end(&progress);
@@ -556,27 +574,213 @@ static int write_features(const struct recovery *rec, const struct feature_set *
 	return err ? err : fd_pwrite(rec->fd, &header, sizeof(header), 0);
 }
 
-/* Replaces the index of extents, or adds it, and leaves everything else as it was. */
-static int rebuild_index(struct recovery *rec, struct diag *reterr)
+/* Adds the index, anew, to the features, and writes them behind the records. */
+static int write_index(struct recovery *rec, struct feature_set *set)
 {
 	AUTO_EXTENTS struct extent_list extents = {0};
 	AUTO_BUF struct buf payload = {0};
-	struct feature_set set = {0};
 	int err = find_extents(rec, &extents);
 
+	if (err)
+		return err;
+	extent_index_encode(&extents, UINT64_MAX, &payload);
+	err = payload.failed ? -ENOMEM : feature_set_add(set, FEATURE_EXTENT_INDEX, &payload);
 	if (!err)
-		err = read_features(rec, &set);
-	if (!err) {
-		extent_index_encode(&extents, UINT64_MAX, &payload);
-		err = payload.failed ? -ENOMEM : feature_set_add(&set, FEATURE_EXTENT_INDEX, &payload);
-	}
-	if (!err)
-		err = write_features(rec, &set);
-	feature_set_fini(&set);
+		err = write_features(rec, set);
 	if (!err)
 		rec->result.nr_extents = extents.nr;
+	return err;
+}
+
+static int index_error(const struct recovery *rec, int err, struct diag *reterr)
+{
 	const char *why = err == -EBADMSG ? "its records, features or private sections are damaged" : strerror(-err);
-	return err ? diag_set(reterr, err, "%s: its index cannot be made: %s", rec->main_path, why) : 0;
+
+	return diag_set(reterr, err, "%s: its index cannot be made: %s", rec->main_path, why);
+}
+
+/* Replaces the index of extents, or adds it, and leaves everything else as it was. */
+static int rebuild_index(struct recovery *rec, struct diag *reterr)
+{
+	struct feature_set set = {0};
+	int err = read_features(rec, &set);
+
+	if (!err)
+		err = write_index(rec, &set);
+	feature_set_fini(&set);
+	return err ? index_error(rec, err, reterr) : 0;
+}
+
+/* What the index of a finished recording says; without one nothing is added. 0 or -ENOMEM. */
+static int read_index(const struct recovery *rec, struct extent_list *ret)
+{
+	AUTO_BUF struct buf tail = {0};
+	const uint64_t at = rec->header.data.offset + rec->header.data.size;
+	struct span block = {0}, payload, counts;
+	struct extent_reader reader;
+	struct extent_fields fields;
+
+	if (read_tail(rec, at, &tail) || feature_private_block(rec->header.features, buf_span(&tail), &block) < 0 ||
+	    find_payload(rec->header.features, buf_span(&tail), at, block, FEATURE_EXTENT_INDEX, &payload) <= 0 ||
+	    extent_reader_open(payload, &reader))
+		return tail.failed ? -ENOMEM : 0;
+	while (extent_reader_next(&reader, &fields, &counts) > 0) {
+		struct extent_info info = {.fields = fields, .counts = malloc(counts.len + 1)};
+		if (info.counts)
+			memcpy(info.counts, counts.ptr, counts.len);
+		if (!info.counts || extent_list_add(ret, &info))
+			return -ENOMEM;
+	}
+	extent_list_sort(ret);
+	return 0;
+}
+
+/* `main_bytes`: of records of the file itself; `reach_end`: the records of all files do. */
+static int find_damage(struct recovery *rec, uint64_t main_bytes, bool finished, bool reach_end, struct diag *reterr)
+{
+	AUTO_EXTENTS struct extent_list extents = {0};
+	AUTO_FREE struct collect_region *regions = all_regions(rec, main_bytes);
+	int err = finished ? read_index(rec, &extents) : 0;
+
+	free(rec->damage_ends);
+	rec->result.damage.nr = 0;
+	rec->damage_ends = calloc(rec->nr_parts + 1, sizeof(*rec->damage_ends));
+	if (!regions || !rec->damage_ends)
+		err = -ENOMEM;
+	for (size_t i = 0; i <= rec->nr_parts && !err; i++) {
+		const struct damage_range range = {
+			.fd = regions[i].fd,
+			.offset = regions[i].offset,
+			.bytes = regions[i].bytes,
+			.part = regions[i].part,
+			.finished = finished,
+			.may_be_cut = i > 0,
+			.has_unknown = reach_end,
+			.extents = &extents,
+		};
+		err = damage_find(&range, &rec->result.damage);
+		rec->damage_ends[i] = rec->result.damage.nr;
+	}
+	return err ? read_error(rec, err, reterr) : 0;
+}
+
+/* Removes bytes in front of `end`; what is behind them moves forward. Returns how many, or -errno. */
+static int64_t remove_bytes(int fd, const struct damage *damage, size_t nr, uint64_t end)
+{
+	enum { PIECE = 1 << 20 };
+	AUTO_FREE uint8_t *piece = malloc(PIECE);
+	uint64_t removed = 0;
+
+	if (!piece)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		uint64_t from = damage[i].offset + damage[i].bytes, to = i + 1 < nr ? damage[i + 1].offset : end;
+		removed += damage[i].bytes;
+		for (uint64_t len; from < to; from += len) {
+			len = to - from < PIECE ? to - from : PIECE;
+			int err = fd_pread(fd, piece, len, from);
+			if (!err)
+				err = fd_pwrite(fd, piece, len, from - removed);
+			if (err)
+				return err;
+		}
+	}
+	return (int64_t)removed;
+}
+
+/* From all files; `main_bytes`: of records of the file itself, behind which nothing stays. */
+static int remove_damage(struct recovery *rec, uint64_t main_bytes)
+{
+	const struct damage *damage = rec->result.damage.items;
+
+	for (size_t i = 0; i < rec->nr_parts; i++) {
+		struct collect_region *part = &rec->parts[i];
+		const size_t first = rec->damage_ends[i];
+		int64_t removed = remove_bytes(part->fd, damage + first, rec->damage_ends[i + 1] - first, part->bytes);
+		part->bytes -= removed > 0 ? (uint64_t)removed : 0;
+		if (removed < 0 || ftruncate(part->fd, (off_t)part->bytes))
+			return removed < 0 ? (int)removed : -errno;
+	}
+	int64_t removed = remove_bytes(rec->fd, damage, rec->damage_ends[0], rec->header.data.offset + main_bytes);
+	if (removed < 0)
+		return (int)removed;
+	rec->header.data.size = main_bytes - (uint64_t)removed;
+	rec->file_bytes = rec->header.data.offset + rec->header.data.size;
+	return ftruncate(rec->fd, (off_t)rec->file_bytes) ? -errno : 0;
+}
+
+/* Of a finished recording, whose features stay. In between the header has none: as in write_features(). */
+static int remove_damage_of_finished(struct recovery *rec, struct diag *reterr)
+{
+	struct feature_set set = {0};
+	struct file_header none = rec->header;
+	int err = read_features(rec, &set);
+
+	memset(none.features, 0, sizeof(none.features));
+	if (!err)
+		err = fd_pwrite(rec->fd, &none, sizeof(none), 0);
+	if (!err)
+		err = remove_damage(rec, rec->header.data.size);
+	if (!err)
+		err = write_index(rec, &set);
+	if (err == -EBADMSG) /* a record has bytes that are damaged, and shows it to who decodes it */
+		err = write_features(rec, &set);
+	feature_set_fini(&set);
+	return err ? diag_set(reterr, err, "%s: what is damaged cannot be left out: %s", rec->main_path, strerror(-err))
+		   : 0;
+}
+
+static bool hides_records(const struct damage_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		if (list->items[i].flags & DAMAGE_HIDES_RECORDS)
+			return true;
+	return false;
+}
+
+/* What was never written is cut off, and nothing is lost with it. */
+static bool is_damaged(const struct damage_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		if (!(list->items[i].flags & DAMAGE_IS_ZERO))
+			return true;
+	return false;
+}
+
+/* Of a recording that has its end. */
+static int recover_finished(struct recovery *rec, struct diag *reterr)
+{
+	const struct recover_params *params = rec->params;
+
+	if (rec->result.damage.nr) {
+		rec->result.is_left = !params->leave_out;
+		return params->leave_out ? remove_damage_of_finished(rec, reterr) : 0;
+	}
+	rec->result.was_whole = true;
+	int err = params->index ? check_unused(rec, reterr) : 0;
+	return params->index && !err ? rebuild_index(rec, reterr) : err;
+}
+
+static int recover_unfinished(struct recovery *rec, struct diag *reterr)
+{
+	const uint64_t room = data_room(rec);
+	int err = check_unused(rec, reterr);
+
+	if (!err)
+		err = find_damage(rec, room, false, false, reterr);
+	if (!err && !rec->params->leave_out && hides_records(&rec->result.damage)) {
+		rec->result.is_left = true;
+		return 0;
+	}
+	if (!err && rec->params->leave_out && rec->result.damage.nr) {
+		err = remove_damage(rec, room);
+		if (err)
+			return diag_set(reterr, err, "%s: what is damaged cannot be left out: %s", rec->main_path,
+					strerror(-err));
+	}
+	if (!err)
+		err = name_tracepoints(rec, reterr);
+	return err ? err : make_whole(rec, reterr);
 }
 
 int recover_recording(const struct recover_params *params, struct recover_result *ret, struct diag *reterr)
@@ -588,23 +792,18 @@ int recover_recording(const struct recover_params *params, struct recover_result
 		err = read_header(&rec, reterr);
 	if (!err)
 		err = read_events(&rec, reterr);
-	int whole = err ? err : is_whole(&rec, reterr);
-	if (whole > 0) {
-		rec.result.was_whole = true;
-		err = params->index ? check_unused(&rec, reterr) : 0;
-		if (params->index && !err)
-			err = rebuild_index(&rec, reterr);
-		*ret = rec.result;
+	const int finished = err ? err : is_finished(&rec, reterr);
+	const int reach_end = finished > 0 ? all_reach_end(&rec, reterr) : finished;
+	err = reach_end < 0 ? reach_end : 0;
+	if (!err && finished && (rec.compressed || !reach_end))
+		err = find_damage(&rec, rec.header.data.size, true, reach_end, reterr);
+	if (err)
 		return err;
-	}
-	err = whole;
-	if (!err)
-		err = check_unused(&rec, reterr);
-	if (!err)
-		err = name_tracepoints(&rec, reterr);
-	if (!err)
-		err = make_whole(&rec, reterr);
-	if (!err)
+	err = reach_end || is_damaged(&rec.result.damage) ? recover_finished(&rec, reterr)
+							  : recover_unfinished(&rec, reterr);
+	if (!err) {
 		*ret = rec.result;
+		rec.result.damage = (struct damage_list){0};
+	}
 	return err;
 }

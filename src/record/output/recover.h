@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "record/output/damage.h"
+
 struct diag;
 
 struct recover_params {
@@ -16,6 +18,7 @@ struct recover_params {
 	bool build_ids;   /* look up the build-ids of sampled objects */
 	bool force;       /* also a recording that another user owns */
 	bool index;       /* make a new index of the extents, also for a recording that is complete */
+	bool leave_out;   /* remove what is damaged */
 	int argc;         /* for CMDLINE */
 	char **argv;
 };
@@ -27,6 +30,9 @@ struct recover_result {
 	uint64_t nr_samples;
 	bool samples_counted;
 	uint64_t dropped_bytes; /* that were behind the last whole record of each file */
+	/* Removed with params.leave_out. Else it stays, and with is_left the whole recording stays as it was. */
+	struct damage_list damage; /* the caller's: damage_list_fini() */
+	bool is_left;
 };
 
 /*
