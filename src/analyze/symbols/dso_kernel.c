@@ -165,16 +165,9 @@ static bool kallsyms_hidden(struct span text)
 static bool kallsyms_complete(struct span text)
 {
 	static const char last[] = " _etext\n";
-	const size_t len = sizeof(last) - 1;
 	const char *bytes = text.ptr;
 
-	for (size_t end = text.len; end >= len && bytes[end - 1] == '\n';) {
-		if (memcmp(bytes + end - len, last, len) == 0)
-			return true;
-		const char *before = memrchr(bytes, '\n', end - 1);
-		end = before ? (size_t)(before - bytes) + 1 : 0;
-	}
-	return false;
+	return text.len && bytes[text.len - 1] == '\n' && memmem(bytes, text.len, last, sizeof(last) - 1);
 }
 
 /*
