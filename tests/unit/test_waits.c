@@ -450,6 +450,30 @@ static void test_lost_before_the_end(void **state)
 	}
 }
 
+/* Behind its end a task may be preempted, and lose its number before it runs again: that is not unknown for long. */
+static void test_lost_behind_the_end(void **state)
+{
+	const struct waits_params params = {.states_known = true, .emit = see};
+	const struct waits_place exit = {.time_ns = 1500, .pid = TASK, .tid = TASK, .cpu = 3};
+
+	(void)state;
+	for (unsigned runs = 0; runs < 2; runs++) {
+		struct waits *waits = waits_new(&params);
+		nr_seen = 0;
+		assert_non_null(waits);
+		waits_start(waits, 0);
+		run(waits, 1000);
+		assert_int_equal(waits_exit(waits, &exit, true), 0);
+		leave(waits, 1600, 0, "a");
+		lose(waits, 3, 1700, 1800);
+		if (runs)
+			run(waits, 1900);
+		assert_int_equal(waits_stop(waits, 9000), 0);
+		assert_int_equal(nr_seen, 0);
+		waits_free(waits);
+	}
+}
+
 /* No switch tells what a task did that was new while the events were off: it may have ended. */
 static void test_fork_before_the_start(void **state)
 {
@@ -556,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),
 		cmocka_unit_test(test_lost_before_the_end),
+		cmocka_unit_test(test_lost_behind_the_end),
 		cmocka_unit_test(test_fork_before_the_start),
 		cmocka_unit_test(test_all_forks_known),
 		cmocka_unit_test(test_start_again),

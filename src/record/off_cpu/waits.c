@@ -262,6 +262,8 @@ static int end_wait(struct waits *waits, struct task *task, const struct waits_p
 	}
 	struct off_cpu_wait wait = describe(waits, task, place->time_ns);
 	wait.flags |= more_flags;
+	if (wait.flags & OFF_CPU_UNKNOWN && task->exited) /* all of its time up to its end is accounted for */
+		return 0;
 	if (wait.flags & OFF_CPU_UNKNOWN || wait.ns >= waits->params.min_ns)
 		return waits->params.emit(waits->params.ctx, buf_span(&task->left), &wait, &end);
 	if (!task->sum.nr_times)
