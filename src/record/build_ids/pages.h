@@ -26,6 +26,7 @@ struct page_set {
 	uint32_t
 		*used; /* heap; which slots are in use, in the order in which they came: most tables are nearly empty */
 	size_t nr, most; /* in use; allowed */
+	size_t last;     /* slot of the sample before: most often that of the next; may be free, or of another pair */
 };
 
 int page_set_init(struct page_set *pages);
@@ -72,10 +73,14 @@ int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, uint64
 static inline int page_set_add(struct page_set *pages, uint64_t ip, int32_t pid, uint64_t time_ns)
 {
 	uint64_t page = page_number(ip);
-	struct sampled_page *found = page_set_find(pages, page, pid);
+	struct sampled_page *found = &pages->slots[pages->last];
 
-	if (!found)
-		return page_set_add_slow(pages, page, pid, time_ns);
+	if (found->page != page || found->pid != pid) {
+		found = page_set_find(pages, page, pid);
+		if (!found)
+			return page_set_add_slow(pages, page, pid, time_ns);
+		pages->last = (size_t)(found - pages->slots);
+	}
 	sampled_page_extend(found, time_ns);
 	return 0;
 }
