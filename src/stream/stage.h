@@ -75,6 +75,7 @@ struct stage_ops {
 	int (*process)(struct stage *stage, struct batch *batch);
 	/* NULL: the stage never keeps a batch. 0 or -errno, as above. STAGE_MEMORY, STAGE_END: also after an error. */
 	int (*flush)(struct stage *stage, enum stage_flush why);
+	bool waits_for_commit; /* what it keeps waits for no other records: passes before a commit are in vain */
 	void (*free)(struct stage *stage); /* after the output was closed and finished */
 };
 
@@ -88,9 +89,8 @@ struct stage {
 
 /* The output that a stage is made for. */
 struct stage_output {
-	/* of the outputs that are open at once: in a directory the number of the ring, else 0 of 1 */
-	size_t index, nr;
-	bool regular; /* it is a file that can be read back; false: a pipe or a device */
+	size_t index, nr; /* of the outputs that are open at once: in a directory the number of the ring, else 0 of 1 */
+	bool regular;     /* it is a file that can be read back; false: a pipe or a device */
 };
 
 /*

@@ -99,8 +99,8 @@ int stream_put_early(struct stream *stream, size_t ring, struct span records);
 int64_t stream_pump(struct stream *stream, enum stream_pass pass);
 
 /*
- * Such a pass of each of the streams that a thread has; STREAM_COMMIT: behind as many STREAM_FIX passes as stages keep
- * batches, so that these pass on what the first one found. 0, or -errno and the stream that failed.
+ * Such a pass of each of the streams that a thread has; STREAM_COMMIT: behind as many STREAM_FIX passes as stages wait
+ * for other records, so that these pass on what the first one found. 0, or -errno and the stream that failed.
  */
 int streams_pump(struct stream *const streams[], size_t nr, enum stream_pass pass, struct stream **ret_failed);
 
