@@ -206,7 +206,7 @@ def test_flipped_bit(millrace, programs, perf, need_tracefs, tmp_path, layout, b
     """The place and what is missing are told, nothing is cut off in place, and -o keeps all the rest."""
     whole, out = tmp_path / 'whole', tmp_path / 'out'
     millrace('record', '-z', *(['--threads'] if layout == 'directory' else []), '-o', whole, *WORK,
-             programs / 'syscalls', '-t', '1', '-n', '120000')
+             'taskset', '-c', str(min(os.sched_getaffinity(0))), programs / 'syscalls', '-t', '1', '-n', '120000')
     file = max(whole.glob('data.*'), key=lambda file: file.stat().st_size) if layout == 'directory' else whole
     data = bytearray(file.read_bytes())
     at = 0 if layout == 'directory' else struct.unpack_from('<Q', data, 40)[0]

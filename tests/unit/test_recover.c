@@ -586,6 +586,7 @@ static void test_records_of_later_versions(void **state)
 	store(path, file.data, file.len);
 	assert_int_equal(recover(path, &result, &diag), 0);
 	assert_false(result.was_whole);
+	damage_list_fini(&result.damage);
 }
 
 /* Features of later versions, whose bits are beyond the first 64, are part of a whole file, and behind its data. */
