@@ -334,7 +334,7 @@ static void test_tally_cells(void **state)
 	/* Where chains become one, cells do. */
 	struct tally joined;
 	const uint32_t numbers[CHAINS] = {4, 9, 4};
-	assert_int_equal(tally_select(&tally, NULL, numbers, &joined), 0);
+	assert_int_equal(tally_select(&tally, &(struct tally_change){.chains = numbers}, &joined), 0);
 	assert_int_equal(joined.nr, CELLS / 3 * 2);
 	for (uint32_t i = 0; i < joined.nr; i++) {
 		const bool first = i < CELLS / 3, last = i == CELLS / 3 - 1;
@@ -345,6 +345,54 @@ static void test_tally_cells(void **state)
 		assert_int_equal(joined.amounts[i].nr_samples, (first ? 4 : 2) + last);
 	}
 	tally_fini(&joined);
+	tally_fini(&tally);
+}
+
+/* The line of a place, by its number. */
+static const struct hist_details *complete(void *ctx, const struct hist_details *before)
+{
+	const struct hist_details *lines = ctx;
+
+	return before->line_at ? &lines[before->socket] : before;
+}
+
+static const struct hist_details *no_memory(void *ctx, const struct hist_details *before)
+{
+	(void)ctx, (void)before;
+	return NULL;
+}
+
+/* Where lines become known, cells of one line become one; others, and those without details, stay as they are. */
+static void test_tally_details(void **state)
+{
+	(void)state;
+	static const struct location at[2];
+	static const struct hist_details lines[] = {{.srcline = "a.c:1"}, {.srcline = "a.c:2"}};
+	static const struct hist_details before[] = {
+		{.line_at = &at[0]}, {.line_at = &at[1]}, {.line_at = &at[0], .socket = 1}, {.srcline = "there"}};
+	struct tally_change change = {.details = complete, .ctx = (void *)lines};
+	struct tally tally = {0}, changed;
+
+	for (unsigned i = 0; i < 5; i++) {
+		const struct hist_place place = {.comm = &sh, .details = i < 4 ? &before[i] : NULL};
+		uint32_t cell;
+		assert_int_equal(tally_find(&tally, &place, 7, &cell), 0);
+		assert_int_equal(cell, i);
+		tally.amounts[cell] = (struct hist_amount){.period = 1 + i, .nr_samples = 1};
+	}
+	assert_int_equal(tally_select(&tally, &change, &changed), 0);
+	assert_int_equal(changed.nr, 4);
+	const struct hist_details *after[] = {&lines[0], &lines[1], &before[3], NULL};
+	const uint64_t periods[] = {1 + 2, 3, 4, 5};
+	for (uint32_t i = 0; i < changed.nr; i++) {
+		assert_ptr_equal(tally_cell(&changed, i).place.details, after[i]);
+		assert_int_equal(tally_cell(&changed, i).chain, 7);
+		assert_int_equal(changed.amounts[i].period, periods[i]);
+	}
+	tally_fini(&changed);
+	change.details = no_memory;
+	assert_int_equal(tally_select(&tally, &change, &changed), -ENOMEM);
+	assert_int_equal(changed.nr, 0);
 	tally_fini(&tally);
 }
 
@@ -568,6 +616,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_uses_come_back),
 		cmocka_unit_test(test_tally_cells),
+		cmocka_unit_test(test_tally_details),
 		cmocka_unit_test(test_equal_samples_are_one_entry),
 		cmocka_unit_test(test_order_of_equals),
 		cmocka_unit_test(test_objects_come_before_missing_symbols),

@@ -96,6 +96,13 @@ bool chains_expand_later(struct chains *chains, unsigned needs)
 	return chains->ahead;
 }
 
+void chains_expect_line(struct chains *chains, const struct location *at)
+{
+	const struct inlined_place place = {at->dso, at->symbol, at->address - at->is_return, .is_line = true};
+
+	inlined_ahead_add(chains->ahead, &place);
+}
+
 bool chains_are_many(const struct chains *chains)
 {
 	return chains->ahead && stacks_end_chain(chains->stacks) > MANY_PENDING;
@@ -254,8 +261,9 @@ static int intern_frame(struct chains *chains, const struct location *frame, uin
 	int err = stacks_intern_frame(chains->stacks, frame, ret);
 
 	if (!err && *ret == end && frame->nr_inlined == LOCATION_PENDING)
-		inlined_ahead_add(chains->ahead, &(struct inlined_place){frame->dso, frame->symbol,
-									 frame->address - frame->is_return});
+		inlined_ahead_add(chains->ahead,
+				  &(struct inlined_place){frame->dso, frame->symbol, frame->address - frame->is_return,
+							  .is_line = false});
 	return err;
 }
 

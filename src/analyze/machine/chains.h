@@ -33,6 +33,9 @@ int chains_intern(struct chains *chains, struct task *task, const struct session
 enum chains_needs { CHAINS_LINES = 1, CHAINS_BY_LINE = 2 };
 bool chains_expand_later(struct chains *chains, unsigned needs);
 
+/* Only between both: the line of this place, which has a symbol, will be asked for. */
+void chains_expect_line(struct chains *chains, const struct location *at);
+
 /* Many chains wait for it: their frames have a number for each address. */
 bool chains_are_many(const struct chains *chains);
 

@@ -28,10 +28,14 @@ struct inlined_ahead {
 
 static void look_up(const struct inlined_ahead *ahead, const struct inlined_place *place)
 {
-	const struct inlined *inlined = debug_info_inlined(ahead->info, place->dso, place->symbol, place->address);
 	struct source_line line;
 	unsigned frame = 0;
 
+	if (place->is_line) {
+		debug_info_line(ahead->info, place->dso, place->address, 0, &line);
+		return;
+	}
+	const struct inlined *inlined = debug_info_inlined(ahead->info, place->dso, place->symbol, place->address);
 	if (!ahead->lines)
 		return;
 	do

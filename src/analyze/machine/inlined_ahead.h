@@ -19,6 +19,7 @@ struct inlined_place {
 	struct dso *dso;
 	const struct symbol *symbol;
 	uint64_t address;
+	bool is_line; /* no more is wanted than its line */
 };
 
 /* info: borrowed. lines: look them up, too. NULL: this process has one CPU, or no memory or thread. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct dso;
+struct location;
 struct symbol;
 
 /* The columns of a table: keys, by which samples are distinguished, then numbers, which are counted. */
@@ -114,6 +115,7 @@ struct hist_details {
 	uint64_t time_ns;                             /* the beginning of the quantum */
 	const char *srcline;                          /* "file.c:7", or in place of it what there is */
 	const char *srcfile;                          /* "file.c"; "": unknown */
+	const struct location *line_at;               /* whose srcline and srcfile are still to be found; NULL: none */
 	const char *trace;                            /* the fields of the tracepoint */
 	const char *state;                            /* of the task: on the CPU, or why not */
 	const char *waker;                            /* "name:tid" of the task that woke it */

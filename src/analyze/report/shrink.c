@@ -101,9 +101,10 @@ int shrink_tallies(const struct shrink *shrink)
 		err = select_cells(shrink->tallies[i], shrink->shown[i], &selections.events[i], used);
 	if (!err)
 		err = stacks_choose(shrink->stacks, used, &choice);
-	for (size_t i = 0; i < shrink->nr && !err; i++)
-		err = tally_select(shrink->tallies[i], selections.events[i].keep, choice.numbers,
-				   &selections.events[i].tally);
+	for (size_t i = 0; i < shrink->nr && !err; i++) {
+		const struct tally_change change = {.keep = selections.events[i].keep, .chains = choice.numbers};
+		err = tally_select(shrink->tallies[i], &change, &selections.events[i].tally);
+	}
 	if (!err) {
 		apply(shrink, &selections);
 		stacks_keep(shrink->stacks, &choice);

@@ -159,17 +159,32 @@ uint32_t tally_chain(const struct tally *tally, uint32_t cell)
 	return parts->chain;
 }
 
-int tally_select(const struct tally *tally, const bool keep[], const uint32_t chains[], struct tally *ret)
+/* 0 or -ENOMEM. */
+static int change_cell(const struct tally_change *change, struct tally_cell *cell)
+{
+	if (change->chains)
+		cell->chain = change->chains[cell->chain];
+	if (change->details && cell->place.details) {
+		cell->place.details = change->details(change->ctx, cell->place.details);
+		if (!cell->place.details)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int tally_select(const struct tally *tally, const struct tally_change *change, struct tally *ret)
 {
 	int err = 0;
 
 	*ret = (struct tally){0};
 	for (uint32_t i = 0; i < tally->nr && !err; i++) {
-		if (keep && !keep[i])
+		if (change->keep && !change->keep[i])
 			continue;
-		const struct tally_cell cell = tally_cell(tally, i);
+		struct tally_cell cell = tally_cell(tally, i);
 		uint32_t to;
-		err = tally_find(ret, &cell.place, chains[cell.chain], &to);
+		err = change_cell(change, &cell);
+		if (!err)
+			err = tally_find(ret, &cell.place, cell.chain, &to);
 		if (err)
 			break;
 		ret->amounts[to].period += cell.amount.period;

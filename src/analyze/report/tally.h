@@ -50,11 +50,17 @@ struct tally_cell tally_cell(const struct tally *tally, uint32_t cell);
 /* tally_cell().chain */
 uint32_t tally_chain(const struct tally *tally, uint32_t cell);
 
-/*
- * Another tally with the cells that are marked in keep[] (NULL: all), in their order, with chains by their new numbers:
- * see stacks_choose(). Cells that are the same then are one. 0 or -ENOMEM.
- */
-int tally_select(const struct tally *tally, const bool keep[], const uint32_t chains[], struct tally *ret);
+/* What tally_select() makes of cells. */
+struct tally_change {
+	const bool *keep;       /* those that are marked; NULL: all */
+	const uint32_t *chains; /* their new numbers, see stacks_choose(); NULL: as they are */
+	/* Details in place of those of a cell that has some. NULL: as they are; if it returns NULL: out of memory. */
+	const struct hist_details *(*details)(void *ctx, const struct hist_details *before);
+	void *ctx;
+};
+
+/* Another tally with the cells of this one, in their order. Cells that are the same then are one. 0 or -ENOMEM. */
+int tally_select(const struct tally *tally, const struct tally_change *change, struct tally *ret);
 
 size_t tally_bytes(const struct tally *tally); /* of memory, about */
 

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/machine/chains.h"
 #include "analyze/machine/machine.h"
 #include "analyze/report/tracepoint.h"
+#include "analyze/symbols/dso.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
@@ -37,6 +39,8 @@ struct details {
 	struct feature_cpu_topology topology;
 	bool topology_read;
 	uint32_t parallelism;
+	bool only_lines;                            /* no other key needs any details */
+	struct chains *chains;                      /* NULL: lines are looked up at once */
 	struct pool pool;                           /* what the tables hold */
 	struct hash_table texts, known, fields;     /* strings, struct hist_details, struct hist_field, by their hash */
 	struct hash_table lines;                    /* struct known_line, likewise */
@@ -56,7 +60,9 @@ struct details *details_new(const struct details_options *options, struct sessio
 
 	if (!details)
 		return NULL;
-	*details = (struct details){.options = *options, .session = session, .machine = machine};
+	*details = (struct details){.options = *options, .session = session, .machine = machine, .only_lines = true};
+	for (enum hist_column key = HIST_SOCKET; key < HIST_KEYS; key++)
+		details->only_lines &= !options->wanted[key] || key == HIST_SRCLINE || key == HIST_SRCFILE;
 	return details;
 }
 
@@ -94,7 +100,7 @@ static const char *keep_text(struct details *details, struct buf *text)
 }
 
 /* Compared by their bytes: texts are one object each, and nothing is padding. */
-static_assert(sizeof(struct hist_details) == (11 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
+static_assert(sizeof(struct hist_details) == (12 + HIST_FIELDS + HIST_NUMBERS) * sizeof(uint64_t) +
 						     HIST_ENDS * sizeof(struct hist_place_end) &&
 		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
 	      "no padding");
@@ -199,9 +205,13 @@ static int add_field(struct details *details, const struct session_record *recor
 	return ret->fields[number] ? 0 : -ENOMEM;
 }
 
+/* A place in code. */
 struct known_line {
 	struct location at;
-	const char *line;
+	const char *line;                    /* NULL: not looked up yet */
+	bool is_expected;                    /* by the thread that looks lines up */
+	const struct hist_details *sample;   /* with details->only_lines: of samples there; NULL: not known yet */
+	const struct hist_details *complete; /* likewise, with their lines */
 };
 
 static bool same_place(const struct location *a, const struct location *b)
@@ -210,25 +220,35 @@ static bool same_place(const struct location *a, const struct location *b)
 	       a->nr_inlined == b->nr_inlined && a->is_return == b->is_return;
 }
 
-/* Callers are asked for once for each chain that they are in. NULL: out of memory. */
-static const char *source_line_of(struct details *details, const struct location *at, unsigned flags)
+/* The one object for that place. NULL: out of memory. */
+static struct known_line *known_line(struct details *details, const struct location *at)
 {
-	AUTO_BUF struct buf text = {0};
 	uint64_t key = hash_mix(hash_mix(at->address, (uintptr_t)at->dso), at->nr_inlined);
 
 	for (struct hash_slot *slot = hash_table_find(&details->lines, key); slot;
 	     slot = hash_table_next(&details->lines, slot)) {
-		const struct known_line *known = slot->item;
+		struct known_line *known = slot->item;
 		if (same_place(&known->at, at))
-			return known->line;
+			return known;
 	}
-	source_text_line(machine_debug_info(details->machine), at, flags, &text);
 	struct known_line *known = pool_take(&details->pool, sizeof(*known));
-	const char *line = known ? keep_text(details, &text) : NULL;
-	if (!line || hash_table_add(&details->lines, key, known))
+	if (!known || hash_table_add(&details->lines, key, known))
 		return NULL;
-	*known = (struct known_line){*at, line};
-	return line;
+	*known = (struct known_line){.at = *at};
+	return known;
+}
+
+/* Callers are asked for once for each chain that they are in. NULL: out of memory. */
+static const char *source_line_of(struct details *details, const struct location *at, unsigned flags)
+{
+	struct known_line *known = known_line(details, at);
+	AUTO_BUF struct buf text = {0};
+
+	if (!known || known->line)
+		return known ? known->line : NULL;
+	source_text_line(machine_debug_info(details->machine), at, flags, &text);
+	known->line = keep_text(details, &text);
+	return known->line;
 }
 
 /* false: out of memory. */
@@ -248,6 +268,26 @@ static bool add_source(struct details *details, const struct location *at, struc
 		if (!ret->srcfile)
 			return false;
 	}
+	return true;
+}
+
+/* Lines of other code are not those of a file, and may be others later. */
+static bool waits_for_line(const struct details *details, const struct location *at)
+{
+	return details->chains && at->symbol && at->dso && !at->dso->jit && !at->dso->bpf_lines;
+}
+
+/* false: out of memory. */
+static bool add_source_later(struct details *details, const struct location *at, struct hist_details *ret)
+{
+	struct known_line *known = known_line(details, at);
+
+	if (!known)
+		return false;
+	if (!known->is_expected)
+		chains_expect_line(details->chains, at);
+	known->is_expected = true;
+	ret->line_at = &known->at;
 	return true;
 }
 
@@ -462,17 +502,78 @@ static int find_details(struct details *details, const struct session_record *re
 	}
 	add_numbers(details, record, &found);
 	add_place_numbers(details, at, &found);
-	if (!add_source(details, at, &found))
+	const bool later =
+		(needs(details, HIST_SRCLINE) || needs(details, HIST_SRCFILE)) && waits_for_line(details, at);
+	if (!(later ? add_source_later(details, at, &found) : add_source(details, at, &found)))
 		return -ENOMEM;
 	*ret = keep(details, &found);
 	return *ret ? 0 : -ENOMEM;
+}
+
+/* `common` with the lines of a place. NULL: out of memory. */
+static const struct hist_details *with_lines(struct details *details, const struct hist_details *common,
+					     const struct location *at)
+{
+	struct hist_details found = *common;
+
+	found.line_at = NULL;
+	return add_source(details, at, &found) ? keep(details, &found) : NULL;
+}
+
+/* Where nothing but lines is known: whatever the callee. NULL: out of memory. */
+static const struct hist_details *only_lines_of(struct details *details, const struct location *at)
+{
+	static const struct hist_details nothing;
+	struct known_line *known = known_line(details, at);
+
+	if (known && !known->complete)
+		known->complete = with_lines(details, &nothing, at);
+	return known ? known->complete : NULL;
+}
+
+/* As find_details(), where they depend on the place alone. 0 or -ENOMEM. */
+static int find_lines(struct details *details, const struct session_record *record, const struct location *at,
+		      const struct hist_details **ret)
+{
+	struct known_line *known = known_line(details, at);
+	int err = known ? 0 : -ENOMEM;
+
+	if (known && !known->sample)
+		err = find_details(details, record, at, &known->sample, NULL);
+	if (!err)
+		*ret = known->sample;
+	return err;
+}
+
+void details_complete_later(struct details *details, struct chains *chains)
+{
+	details->chains = chains;
+}
+
+void details_complete_begin(struct details *details)
+{
+	details->chains = NULL;
+	for (size_t i = 0; i < details->lines.nr_slots; i++) {
+		struct known_line *known = details->lines.slots[i].item;
+		if (known)
+			known->sample = NULL;
+	}
+}
+
+const struct hist_details *details_complete(struct details *details, const struct hist_details *sample)
+{
+	if (!sample->line_at)
+		return sample;
+	return details->only_lines ? only_lines_of(details, sample->line_at)
+				   : with_lines(details, sample, sample->line_at);
 }
 
 int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
 		      const struct hist_details **ret, struct diag *reterr)
 {
 	reterr->text[0] = '\0';
-	int err = find_details(details, record, at, ret, reterr);
+	int err = details->only_lines ? find_lines(details, record, at, ret)
+				      : find_details(details, record, at, ret, reterr);
 	return err && !reterr->text[0] ? diag_set(reterr, err, "out of memory") : err;
 }
 
@@ -510,10 +611,7 @@ static const struct hist_details *lines_of_caller(struct details *details, const
 		return NULL;
 	if (known->common == common && same_place(&known->at, at))
 		return known->caller;
-	struct hist_details found = *common;
-	found.srcline = callee->srcline;
-	found.srcfile = callee->srcfile;
-	const struct hist_details *caller = add_source(details, at, &found) ? keep(details, &found) : NULL;
+	const struct hist_details *caller = with_lines(details, common, at);
 	if (caller)
 		*known = (struct known_caller){common, caller, *at};
 	return caller;
@@ -522,6 +620,8 @@ static const struct hist_details *lines_of_caller(struct details *details, const
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
 					     const struct location *at)
 {
+	if (details->only_lines)
+		return only_lines_of(details, at);
 	if (!needs(details, HIST_ADDRESS) && !needs(details, HIST_SYM_SIZE) && !needs(details, HIST_DSO_SIZE))
 		return lines_of_caller(details, callee, at);
 	struct hist_details found = *callee;

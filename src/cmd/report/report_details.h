@@ -10,6 +10,7 @@
 
 #include "analyze/report/hist.h"
 
+struct chains;
 struct details;
 struct diag;
 struct location;
@@ -44,6 +45,19 @@ struct details_options {
 /* NULL: out of memory. Session and machine are borrowed; session NULL: see details_of_host(). */
 struct details *details_new(const struct details_options *options, struct session *session, struct machine *machine);
 void details_free(struct details *details); /* NULL is fine */
+
+/*
+ * From now on lines of samples are looked up only by details_complete(), most by the thread of the chains, which are
+ * borrowed and chains_expand_later(). Until then details of samples tell their places apart; details of callers, of
+ * branches and of accesses must not be asked for.
+ */
+void details_complete_later(struct details *details, struct chains *chains);
+
+/* Before the chains are expanded: what is looked up later is looked up at once again. */
+void details_complete_begin(struct details *details);
+
+/* The same with lines. NULL: out of memory. */
+const struct hist_details *details_complete(struct details *details, const struct hist_details *sample);
 
 /* How many tasks ran when the next samples were taken: of HIST_PARALLELISM. */
 void details_set_parallelism(struct details *details, uint32_t parallelism);

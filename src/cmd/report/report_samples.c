@@ -526,23 +526,39 @@ static void start(struct samples *samples)
 			   (samples->chains && samples->options.by_address);
 	debug_info_unpack_ahead(machine_debug_info(samples->machine), samples->session,
 				(samples->chains ? DEBUG_CHAINS : 0) | (lines ? DEBUG_LINES : 0));
-	/* Lines of samples are needed at once, and would wait for the other thread. */
-	const bool at_once = has_key(samples, HIST_SRCLINE) || has_key(samples, HIST_SRCFILE);
+	/* Samples may count as if they had been taken in a caller, whose line is needed at once then. */
+	const bool key_lines = has_key(samples, HIST_SRCLINE) || has_key(samples, HIST_SRCFILE);
+	const bool at_once = key_lines && (samples->options.mode != SAMPLES_PLAIN || samples->callers.has_ignored);
 	const bool by_line = samples->options.by_line && !samples->details; /* details may be of addresses */
 	samples->completes_later =
-		samples->completes_later && samples->chains && !at_once &&
+		samples->completes_later && (samples->chains || key_lines) && !at_once &&
 		chains_expand_later(samples->chains_of, (lines ? CHAINS_LINES : 0) | (by_line ? CHAINS_BY_LINE : 0));
+	if (samples->completes_later && key_lines)
+		details_complete_later(samples->details, samples->chains_of);
+}
+
+static const struct hist_details *complete_details(void *ctx, const struct hist_details *before)
+{
+	return details_complete(ctx, before);
 }
 
 int samples_complete(struct samples *samples)
 {
 	AUTO_FREE uint32_t *numbers = NULL;
-	int err = samples->started && samples->completes_later ? chains_expand(samples->chains_of, &numbers) : 0;
+	const bool late = samples->started && samples->completes_later;
+	int err = late ? chains_expand(samples->chains_of, &numbers) : 0;
+	const struct tally_change change = {
+		.chains = numbers,
+		.details = late && samples->details ? complete_details : NULL,
+		.ctx = samples->details,
+	};
 
 	samples->completes_later = false;
-	for (size_t i = 0; i < samples->nr && numbers; i++) {
+	if (change.details)
+		details_complete_begin(samples->details);
+	for (size_t i = 0; i < samples->nr && (change.chains || change.details); i++) {
 		struct tally *tally = &samples->events[i].tally, complete;
-		int failed = tally_select(tally, NULL, numbers, &complete); /* then it is empty */
+		int failed = tally_select(tally, &change, &complete); /* then it is empty */
 		tally_fini(tally);
 		*tally = complete;
 		err = err ? err : failed;
