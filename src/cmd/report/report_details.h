@@ -53,7 +53,7 @@ void details_free(struct details *details); /* NULL is fine */
  */
 void details_complete_later(struct details *details, struct chains *chains);
 
-/* Before the chains are expanded: what is looked up later is looked up at once again. */
+/* To be called once before: from now on what is looked up later is looked up at once again. */
 void details_complete_begin(struct details *details);
 
 /* The same with lines. NULL: out of memory. */
