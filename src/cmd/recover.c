@@ -27,7 +27,8 @@
 
 /*
  * Up to where the disk cannot read it, which is asked twice: the original stays as it is, so that nothing is lost where
- * the disk answers later. 1: the end was left out, which is told; 0, or -errno.
+ * the disk answers later. With its time: when the recording ended. 1: the end was left out, which is told; 0, or
+ * -errno.
  */
 static int copy_bytes(int from, int to, const char *dir, const char *name)
 {
@@ -56,6 +57,8 @@ static int copy_bytes(int from, int to, const char *dir, const char *name)
 		progress_step(&progress, (uint64_t)got, copied);
 	}
 	progress_end(&progress);
+	if (progress.total)
+		(void)!futimens(to, (const struct timespec[]){{.tv_nsec = UTIME_OMIT}, st.st_mtim});
 	if (nr_failed)
 		log_error("%s%s%s cannot be read from byte %" PRIu64 " on: %s; %" PRIu64
 			  " bytes are missing in the copy",

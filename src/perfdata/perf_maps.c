@@ -30,6 +30,8 @@ const char *perf_map_missing_text(uint32_t missing)
 	case PERF_MAP_OLDER: return "it is older than the process";
 	case PERF_MAP_OLDER_THAN_RECORDING:
 		return "it is older than the recording, and may be of a former process with the number";
+	case PERF_MAP_NEWER_THAN_RECORDING:
+		return "it is newer than the recording, and may be of a later process with the number";
 	default: return "it could not be read";
 	}
 }

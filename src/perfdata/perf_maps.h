@@ -26,6 +26,7 @@ enum perf_map_missing {
 	PERF_MAP_UNREADABLE,
 	PERF_MAP_OLDER,                /* than its process: a former one that had the number left it */
 	PERF_MAP_OLDER_THAN_RECORDING, /* and the process was gone before it was looked at */
+	PERF_MAP_NEWER_THAN_RECORDING, /* and the process is gone; of a recording that was recovered */
 };
 
 struct kept_perf_map {

@@ -239,6 +239,21 @@ def test_map_that_is_missing_is_not_looked_for_again(millrace, programs, tmp_pat
     assert found and 'of_another_process' not in found
 
 
+@pytest.mark.parametrize('words', [[], ['-o', 'copy']], ids=['in place', 'a copy'])
+@pytest.mark.parametrize('later', [False, True], ids=['of the end', 'written later'])
+def test_map_of_a_recovered_recording(millrace, recorded, tmp_path, later, words):
+    """A process that got the number later may have written it: a wrong name is worse than an address."""
+    data = bytearray(recorded.data.read_bytes())
+    data[72:104] = bytes(32)  # no features: the recorder did not get to its end
+    recorded.data.write_bytes(data)
+    ended = recorded.map.stat().st_mtime
+    os.utime(recorded.data, (ended - 60 * later,) * 2)
+    said = millrace('recover', *words, recorded.data, cwd=tmp_path).err
+    found = Recorded(tmp_path / words[1], recorded.pid) if words else recorded
+    assert ('it is newer than the recording' in said) == later
+    assert ('jit_hot' in names(millrace, found)[0]) != later
+
+
 def test_processes_of_two_recordings_with_one_number(millrace, recorded, tmp_path):
     once, twice = (Recorded(tmp_path / name, recorded.pid) for name in ['once', 'twice'])
     millrace('merge', '-o', once.data, recorded.data)

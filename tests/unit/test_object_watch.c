@@ -430,7 +430,7 @@ static void an_old_perf_map_of_a_process_that_was_not_seen_is_not_taken(void **s
 		const struct timespec times[] = {{.tv_sec = now - maps[i].age_s}, {.tv_sec = now - maps[i].age_s}};
 		AUTO_BUF struct buf map = {0};
 		is_right &= futimens(fd, times) == 0;
-		results[i] = object_watch_read_perf_map(watch, pid, &map);
+		results[i] = object_watch_read_perf_map(watch, pid, 0, &map);
 		is_right &= map.len == (results[i] ? 0 : strlen(text));
 	}
 	unlink(path);

@@ -419,6 +419,7 @@ static enum perf_map_missing missing_of(int err)
 	case -ESTALE: return PERF_MAP_REUSED_PID;
 	case -ESRCH: return PERF_MAP_OLDER;
 	case -ECHILD: return PERF_MAP_OLDER_THAN_RECORDING;
+	case -ETIME: return PERF_MAP_NEWER_THAN_RECORDING;
 	case -EFBIG: return PERF_MAP_TOO_LARGE;
 	default: return PERF_MAP_UNREADABLE;
 	}
@@ -428,7 +429,7 @@ static enum perf_map_missing missing_of(int err)
 static int keep_perf_map(uint32_t pid, struct zstd_packer **packer, struct collected *collected)
 {
 	AUTO_BUF struct buf text = {0};
-	int err = object_watch_read_perf_map(collected->watch, (pid_t)pid, &text);
+	int err = object_watch_read_perf_map(collected->watch, (pid_t)pid, collected->until_ns, &text);
 
 	if (!err)
 		err = put_perf_map(pid, buf_span(&text), packer, collected->perf_maps);

@@ -51,6 +51,7 @@ struct collected {
 	struct buf *files;          /* caller's: and that of MAPPED_FILES; NULL: not wanted */
 	struct buf *perf_maps;      /* caller's: and that of PERF_MAPS; NULL: not wanted */
 	struct object_watch *watch; /* caller's: holds objects open that may be gone; NULL: none */
+	int64_t until_ns;           /* CLOCK_REALTIME: when the recording ended; 0: it ends now */
 	struct kept_objects kept;
 	size_t nr_gone;            /* sampled objects of which no file was found */
 	struct buf *gone;          /* caller's: the paths of the first ones, as text; NULL: not wanted */

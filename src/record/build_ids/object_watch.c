@@ -96,10 +96,11 @@ struct watched_process {
 	uid_t uid;
 	uint64_t start_ns; /* of CLOCK_BOOTTIME; if not known, when the recording began */
 	bool start_known;
-	int tmp_fd;  /* its /tmp (O_PATH); -1: not reached */
-	int pidfd;   /* -1: it has ended, or cannot be watched */
-	bool ended;  /* its map was read then: */
-	bool reused; /* another process has the number */
+	int64_t until_ns; /* when the recording ended, of one that is recovered; 0: not yet */
+	int tmp_fd;       /* its /tmp (O_PATH); -1: not reached */
+	int pidfd;        /* -1: it has ended, or cannot be watched */
+	bool ended;       /* its map was read then: */
+	bool reused;      /* another process has the number */
 	bool polled;
 	int map_err;    /* 0 or -errno */
 	struct buf map; /* the text */
@@ -689,6 +690,17 @@ static bool is_of_former(const struct stat *status, const struct watched_process
 	return written_ns < start_ns - CLOCKS_DIFFER_S * second && !has_open(process, status);
 }
 
+/* Another process with the number may have written it since: none that goes on from before then. */
+static bool is_of_later(const struct stat *status, pid_t pid, int64_t until_ns)
+{
+	const int64_t second = 1000000000, written_ns = status->st_mtim.tv_sec * second + status->st_mtim.tv_nsec;
+	const uint64_t start_ns = start_of(pid);
+	int64_t lived_ns = start_ns ? (int64_t)(clock_ns(CLOCK_BOOTTIME) - start_ns) : 0;
+
+	return until_ns && written_ns > until_ns + CLOCKS_DIFFER_S * second &&
+	       (int64_t)clock_ns(CLOCK_REALTIME) - lived_ns > until_ns;
+}
+
 static int open_perf_map(const struct watched_process *process)
 {
 	struct stat status;
@@ -706,6 +718,8 @@ static int open_perf_map(const struct watched_process *process)
 		return -EPERM;
 	if (process->start_ns && is_of_former(&status, process))
 		return process->start_known ? -ESRCH : -ECHILD;
+	if (is_of_later(&status, process->inner_pid, process->until_ns))
+		return -ETIME;
 	return take_fd(&fd);
 }
 
@@ -1103,7 +1117,7 @@ static int read_map(const struct watched_process *process, struct buf *ret)
 	return fd < 0 ? fd : fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, ret);
 }
 
-int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf *ret)
+int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, int64_t until_ns, struct buf *ret)
 {
 	struct watched_process known;
 
@@ -1112,7 +1126,12 @@ int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf
 		AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		const uid_t uid = geteuid() ? geteuid() : UNKNOWN_UID;
 		const struct watched_process ours = {
-			.inner_pid = pid, .uid = uid, .start_ns = watch ? watch->start_ns : 0, .tmp_fd = tmp};
+			.inner_pid = pid,
+			.uid = uid,
+			.start_ns = watch ? watch->start_ns : 0,
+			.until_ns = until_ns,
+			.tmp_fd = tmp,
+		};
 		return read_map(&ours, ret);
 	}
 	int err = known.map_err;

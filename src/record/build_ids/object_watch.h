@@ -70,7 +70,8 @@ int object_watch_find_build(struct object_watch *watch, const char *path, const 
  * Appends the file /tmp/perf-PID.map of a process (`pid` in our namespace): as it was when the process ended, or as it
  * is now. 0; -ENOENT: there is none; -EPERM: it does not belong to the user of the process, nor to root or us so that
  * all can read it; -ESTALE: two processes had that pid; -ESRCH: the process has begun after its last change;
- * -ECHILD: so has the watch, and when the process began is not known, as it was gone before it was looked at; other
- * errors as object_file_open() and fd_slurp_rest().
+ * -ECHILD: so has the watch, and when the process began is not known, as it was gone before it was looked at; -ETIME:
+ * the recording ended at `until_ns` (CLOCK_REALTIME; 0: it ends now), the file was changed later, and no process goes
+ * on that had the number then; other errors as object_file_open() and fd_slurp_rest().
  */
-int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, struct buf *ret);
+int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, int64_t until_ns, struct buf *ret);

@@ -125,6 +125,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .losses = params->losses,
 				      .perf_maps = &perf_maps,
 				      .watch = params->watch,
+				      .until_ns = params->until_ns,
 				      .gone = &gone,
 				      .kept = {.directory = params->cache,
 					       .outside = params->cache ? process_outside_namespace() : 0,

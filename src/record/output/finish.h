@@ -31,6 +31,7 @@ struct finish_params {
 	const char *cache;
 	uint64_t cache_max_bytes;
 	bool bundle;                         /* the recording will be read on other machines */
+	int64_t until_ns;                    /* CLOCK_REALTIME: when the recording ended; 0: it ends now */
 	bool build_ids;                      /* look up the build-ids of sampled objects */
 	bool shows_progress;                 /* of what is read back, on standard error */
 	struct collector *const *collectors; /* of the file itself; see struct collect_region */

@@ -41,6 +41,7 @@ struct recovery {
 	char *main_path; /* heap */
 	int fd;          /* of the main file */
 	uint64_t file_bytes;
+	int64_t until_ns; /* CLOCK_REALTIME: when any of its files was last written */
 	struct file_header header;
 	struct event_desc *events; /* heap */
 	size_t nr_events;
@@ -124,6 +125,13 @@ static int check_unused(const struct recovery *rec, struct diag *reterr)
 		       : 0;
 }
 
+static void note_time(struct recovery *rec, const struct stat *st)
+{
+	const int64_t written_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
+
+	rec->until_ns = written_ns > rec->until_ns ? written_ns : rec->until_ns;
+}
+
 static int add_part(struct recovery *rec, int dir_fd, const char *name, struct diag *reterr)
 {
 	struct collect_region *grown = reallocarray(rec->parts, rec->nr_parts + 1, sizeof(*grown));
@@ -135,6 +143,7 @@ static int add_part(struct recovery *rec, int dir_fd, const char *name, struct d
 	int fd = open_file(rec, dir_fd, name, &st, reterr);
 	if (fd < 0)
 		return fd;
+	note_time(rec, &st);
 	grown[rec->nr_parts++] =
 		(struct collect_region){.fd = fd, .bytes = (uint64_t)st.st_size, .part = extent_part_of(name)};
 	return 0;
@@ -172,6 +181,7 @@ static int open_all(struct recovery *rec, struct diag *reterr)
 	if (rec->fd < 0)
 		return rec->fd;
 	rec->file_bytes = (uint64_t)st.st_size;
+	note_time(rec, &st);
 	return rec->directory ? open_parts(rec, reterr) : 0;
 }
 
@@ -432,6 +442,7 @@ static int make_whole(struct recovery *rec, struct diag *reterr)
 		.data_bytes = end.bytes,
 		.features = &features,
 		.build_ids = rec->params->build_ids,
+		.until_ns = rec->until_ns,
 		.shows_progress = true,
 		.parts = rec->parts,
 		.nr_parts = rec->nr_parts,
