@@ -946,6 +946,22 @@ def test_snapshots_of_rings_that_hold_milliseconds(millrace, spawn, programs, tm
     assert any(not wait.flags & GOES_ON for file in snapshots for wait in waits_of(file)), snapshots
 
 
+def test_overwritten_rings_say_how_long_they_held(millrace, spawn, programs, tmp_path):
+    """No wait is of a time before that; and nothing is said where they held everything."""
+    process = spawn([programs / 'waits', 'futex', '2', '60000'], stdout=-1)
+    path = tmp_path / 'perf.data'
+    options = ['record', '-e', 'dummy', '--overwrite', '--off-cpu=0', '-o', path, '-p', process.pid]
+    done = millrace(*options, '-m', '16K', '--', 'sleep', '1')
+    (held,) = re.findall(r'--off-cpu: the overwritten rings held the waits of the last ([\d.]+) ms', done.err)
+    waits = waits_of(path)
+    assert float(held) < 1000
+    assert max(wait.end_ns for wait in waits) - min(wait.left_ns for wait in waits) <= float(held) * 1e6 + 1000
+    assert 'overwritten rings' not in millrace(*options, '-m', '16M', '--', 'true').err
+    done = millrace('record', '-e', 'cpu-clock/overwrite/', '-c', '20000', '-m', '8K', '--off-cpu', '-o', path,
+                    '--', programs / 'waits', 'spin', '1', '100')  # these waits are in other rings
+    assert 'overwritten rings' not in done.err and waits_of(path)
+
+
 def test_events_on_and_off(millrace, programs, tmp_path):
     """Only what was while the events were on, and all of that."""
     path = tmp_path / 'perf.data'

@@ -763,21 +763,21 @@ static void switch_before(struct off_cpu_stages *stages, uint64_t from_ns)
 		waits_start(stages->waits, from_ns);
 }
 
-int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window, struct buf *records)
+int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window *window, struct buf *records)
 {
 	AUTO_BUF struct buf kept = {0};
 
 	if (!stages || !stages->params.in_snapshots)
 		return 0;
 	ordered_stages_lock(stages->ordered);
-	if (stages->end_ns && window.to_ns > stages->end_ns)
-		window.to_ns = stages->end_ns;
+	if (stages->end_ns && window->to_ns > stages->end_ns)
+		window->to_ns = stages->end_ns;
 	stages->snapshot = &kept;
-	switch_before(stages, window.from_ns);
-	int err = take_sleepers(stages, window);
-	err = err ? err : take_snapshot(stages, window, records, &kept);
-	err = err ? err : switch_until(stages, window.to_ns);
-	err = err ? err : waits_stop(stages->waits, window.to_ns);
+	switch_before(stages, window->from_ns);
+	int err = take_sleepers(stages, *window);
+	err = err ? err : take_snapshot(stages, *window, records, &kept);
+	err = err ? err : switch_until(stages, window->to_ns);
+	err = err ? err : waits_stop(stages->waits, window->to_ns);
 	/* The next one knows nothing of what was between the two. */
 	waits_free(stages->waits);
 	stages->waits = make_waits(stages);
@@ -788,7 +788,7 @@ int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window
 	buf_fini(records);
 	*records = kept;
 	kept = (struct buf){0};
-	return err;
+	return err ? err : 1;
 }
 
 void off_cpu_stop(struct off_cpu_stages *stages, uint64_t end_ns, uint64_t nr_lost)

@@ -72,13 +72,13 @@ int off_cpu_asleep(struct off_cpu_stages *stages, const struct off_cpu_sleeper *
 /*
  * For a snapshot of overwrite rings: `records` are whole records in any order, and none is missing from `from_ns` to
  * `to_ns` (from_ns 0: since the events were enabled). Replaces the samples of context switches and wake-ups among them
- * by the waits of that time; gives no waits before or after it. A time after off_cpu_stop() is left out. Any thread,
- * one at a time. 0 or -errno. NULL is fine.
+ * by the waits of that time; gives no waits before or after it. A time after off_cpu_stop() is left out of the window.
+ * Any thread, one at a time. 1; 0: NULL, or these events have no overwrite rings; or -errno.
  */
 struct off_cpu_window {
 	uint64_t from_ns, to_ns;
 };
-int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window window, struct buf *records);
+int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window *window, struct buf *records);
 
 /*
  * Says that the events of context switches were disabled after `end_ns` and will not be enabled again: up to then all

@@ -40,6 +40,7 @@ struct finisher_job {
 	struct ledger ledger;         /* of its time */
 	uint64_t lost;                /* of events, as told by `records` */
 	struct off_cpu_window window; /* of records of the overwrite rings */
+	bool overwritten;             /* before the window there are some that are not whole */
 	struct overwrite *overwrite;  /* borrowed; of the last file: its records go there, too. NULL: none */
 };
 
@@ -96,8 +97,21 @@ static void begin_window(struct finisher_job *job, uint64_t whole_from_ns)
 {
 	struct off_cpu_window *window = &job->window;
 
-	if (whole_from_ns > window->from_ns)
-		window->from_ns = whole_from_ns < window->to_ns ? whole_from_ns : window->to_ns;
+	if (whole_from_ns <= window->from_ns)
+		return;
+	window->from_ns = whole_from_ns < window->to_ns ? whole_from_ns : window->to_ns;
+	job->overwritten = true;
+}
+
+/* Other load, whose wake-ups are in the rings as well, may leave little time in them. */
+static void log_window(struct off_cpu_window window)
+{
+	if (window.from_ns < window.to_ns)
+		log_note("--off-cpu: the overwritten rings held the waits of the last %.3f ms; larger ones (-m) hold "
+			 "more",
+			 (double)(window.to_ns - window.from_ns) / 1e6);
+	else
+		log_note("--off-cpu: the overwritten rings held no waits; larger ones (-m) do");
 }
 
 /*
@@ -118,7 +132,10 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 		begin_window(job, whole_from_ns);
 	}
 	err = err ? err : unwinding_snapshot(rotation->unwinding, rotation->params->pool, &job->records);
-	return err ? err : off_cpu_snapshot(rotation->off_cpu, job->window, &job->records);
+	int taken = err ? err : off_cpu_snapshot(rotation->off_cpu, &job->window, &job->records);
+	if (taken > 0 && job->overwritten)
+		log_window(job->window);
+	return taken < 0 ? taken : 0;
 }
 
 /* Of one that others removed or renamed: another file may have its name, which is not ours to rename. */
