@@ -29,6 +29,7 @@
 #include "compress/extent_index.h"
 #include "compress/zstd.h"
 #include "perfdata/layout.h"
+#include "perfdata/ledger.h"
 #include "read/session.h"
 #include "record/features/features.h"
 #include "record/output/finish.h"
@@ -398,8 +399,10 @@ static void test_removed_samples_that_cannot_be_counted(void **state)
 	}
 	store(path, file.data, file.len);
 	const struct features_params features = {.events = events.events, .nr_events = 2};
+	struct ledger ledger = {0}, stored = {0};
 	struct finish_params params = {
 		.path = path,
+		.ledger = &ledger,
 		.header = header_of(path),
 		.data_bytes = records * TIMES,
 		.features = &features,
@@ -415,7 +418,23 @@ static void test_removed_samples_that_cannot_be_counted(void **state)
 		assert_int_equal(result.samples_counted, !i);
 		assert_int_equal(result.cut_samples, 0);
 		assert_true(i ? result.data_bytes < params.data_bytes : result.nr_samples == NR_SAMPLES * TIMES);
+		assert_int_equal(result.cut_bytes, params.data_bytes - result.data_bytes);
 	}
+	/* And the file says how much is missing. */
+	AUTO_BUF struct buf found = {0};
+	struct session *session;
+	struct span payload;
+	uint64_t unwritten = 0;
+	assert_int_equal(fd_slurp(path, 1 << 20, &found), 0);
+	assert_int_equal(session_open_memory(buf_span(&found), 0, &session, &diag), 0);
+	assert_true(session_feature(session, FEATURE_LEDGER, &payload));
+	assert_int_equal(ledger_decode(payload, &stored), 0);
+	for (size_t i = 0; i < stored.nr_costs; i++)
+		unwritten += strcmp(stored.costs[i].name, LEDGER_UNWRITTEN) ? 0 : stored.costs[i].value;
+	assert_int_equal(unwritten, params.data_bytes - result.data_bytes);
+	session_close(session);
+	ledger_fini(&stored);
+	ledger_fini(&ledger);
 }
 
 /* A list of events that breaks off is not read beyond its end, and an event of no known size is none. */

@@ -195,6 +195,35 @@ static int write_features(const struct finish_params *params, const struct featu
 	return err;
 }
 
+/* Of what is behind the first `shorter` of so many bytes of data. */
+static uint64_t record_bytes_behind(const struct finish_params *params, uint64_t shorter, uint64_t data_bytes)
+{
+	const uint64_t start = params->header.data.offset + shorter, end = params->header.data.offset + data_bytes;
+	uint64_t bytes = data_bytes - shorter;
+
+	for (size_t i = 0; params->extents && i < params->extents->nr; i++) {
+		const struct extent_fields *fields = &params->extents->infos[i].fields;
+		if (!fields->part && fields->offset >= start && fields->offset < end)
+			bytes += fields->bytes - fields->packed_bytes;
+	}
+	return bytes;
+}
+
+/* The last records, which made room, are missing like those that were never written. 0 or -ENOMEM. */
+static int note_cut_bytes(const struct finish_params *params, uint64_t cut_bytes, struct feature_set *set)
+{
+	struct ledger *ledger = params->ledger;
+	uint64_t before = 0;
+
+	if (!ledger)
+		return 0;
+	for (size_t i = 0; i < ledger->nr_costs; i++)
+		if (!strcmp(ledger->costs[i].name, LEDGER_UNWRITTEN))
+			before = ledger->costs[i].value;
+	int err = ledger_set_cost(ledger, LEDGER_UNWRITTEN, before + cut_bytes);
+	return err ? err : add_ledger(params, set);
+}
+
 static void count_cut_samples(const struct finish_params *params, struct finish_result *result)
 {
 	AUTO_BUF struct buf unused = {0};
@@ -272,7 +301,7 @@ static int write_known_features(const struct finish_params *params, uint64_t dat
  * where the samples are in other files, there are fewer features instead. The file is readable then, and the first
  * error is told all the same.
  */
-static int write_tail(const struct finish_params *params, const struct feature_set *set, struct finish_result *result)
+static int write_tail(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
 	enum { SLACK = 2 * 4096, PART = 8 }; /* slack: disk blocks only partly ours, headers of private sections */
 	struct file_header header = params->header;
@@ -287,7 +316,11 @@ static int write_tail(const struct finish_params *params, const struct feature_s
 		int64_t shorter = record_end_before(params, data_bytes, less);
 		if (shorter <= 0 || ftruncate(params->fd, (off_t)header.data.offset + shorter))
 			break;
+		const uint64_t cut_bytes = record_bytes_behind(params, (uint64_t)shorter, data_bytes);
 		data_bytes = (uint64_t)shorter;
+		result->cut_bytes += cut_bytes;
+		if (note_cut_bytes(params, cut_bytes, set))
+			log_note("%s: out of memory: it does not say what is missing at its end", params->path);
 		err = write_features(params, set, data_bytes, keeps, &header);
 	}
 	if (data_bytes != result->data_bytes) {

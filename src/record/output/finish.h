@@ -48,6 +48,7 @@ struct finish_params {
 struct finish_result {
 	uint64_t data_bytes;  /* bytes of records that the header counts */
 	uint64_t cut_samples; /* samples that were removed so that the features fit on a full disk */
+	uint64_t cut_bytes;   /* of records: of these and what stood between them; the ledger has them, too */
 	uint64_t nr_samples;
 	bool samples_counted; /* false: cut_samples and nr_samples are not known */
 };

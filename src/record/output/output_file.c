@@ -449,6 +449,7 @@ static int finish(struct output_file *output, const struct output_params *common
 	int err = finish_file(params, &finished, reterr);
 	result->bytes += finished.data_bytes;
 	result->cut_samples = finished.cut_samples;
+	result->unwritten_bytes += finished.cut_bytes;
 	result->nr_samples = finished.nr_samples;
 	result->samples_counted = finished.samples_counted;
 	/* Where the disk is elsewhere its errors may wait until now: close(2). */
