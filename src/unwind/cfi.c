@@ -46,13 +46,22 @@ static uint64_t take_address(const struct cfi_section *section, struct cursor *c
 	return base + take_encoded(c, encoding);
 }
 
+static void put_register(struct cfi_state *state, uint64_t nr, struct cfi_register rule)
+{
+	const uint32_t bit = UINT32_C(1) << nr;
+
+	state->registers[nr] = rule;
+	state->lost = rule.how == CFI_LOST ? state->lost | bit : state->lost & ~bit;
+	state->stored = rule.how == CFI_STORED ? state->stored | bit : state->stored & ~bit;
+}
+
 static void set_register(const struct cfi_section *section, struct cfi_state *state, uint64_t nr, enum cfi_how how,
 			 int64_t value, struct cursor *c)
 {
 	if (value < INT32_MIN || value > INT32_MAX)
 		c->bad = true;
 	else if (nr < section->arch->nr) /* those of vectors are not followed */
-		state->registers[nr] = (struct cfi_register){(uint8_t)how, (int32_t)value};
+		put_register(state, nr, (struct cfi_register){(uint8_t)how, (int32_t)value});
 }
 
 /* Where an expression is: the offset of its length. */
@@ -103,8 +112,8 @@ static void start_state(const struct unwind_arch *arch, struct cfi_state *ret)
 {
 	*ret = (struct cfi_state){.cfa_register = UINT8_MAX};
 	for (unsigned i = 0; i < arch->nr; i++)
-		ret->registers[i].how = arch->kept >> i & 1 ? CFI_SAME : CFI_LOST;
-	ret->registers[arch->sp].how = CFI_VALUE;
+		put_register(ret, i, (struct cfi_register){.how = arch->kept >> i & 1 ? CFI_SAME : CFI_LOST});
+	put_register(ret, arch->sp, (struct cfi_register){.how = CFI_VALUE});
 }
 
 /* An instruction that says how one register is restored. false: it is none of them. */
@@ -161,7 +170,7 @@ static bool do_register(struct cfi_run *run, uint8_t op, struct cursor *c)
 	default: return false;
 	}
 	if (nr < section->arch->nr)
-		state->registers[nr] = cie->state.registers[nr];
+		put_register(state, nr, cie->state.registers[nr]);
 	return true;
 }
 

@@ -38,8 +38,9 @@ struct cfi_register {
 /* The rules at an address. */
 struct cfi_state {
 	bool cfa_is_expression;
-	uint8_t cfa_register; /* UINT8_MAX: there is no rule */
-	int32_t cfa_value;    /* register + it, or an expression */
+	uint8_t cfa_register;  /* UINT8_MAX: there is no rule */
+	int32_t cfa_value;     /* register + it, or an expression */
+	uint32_t lost, stored; /* as bits: registers that are CFI_LOST, that are CFI_STORED */
 	struct cfi_register registers[UNWIND_REGISTERS];
 };
 

@@ -181,20 +181,21 @@ static uint16_t keep_rule(struct table_builder *b, const struct unwind_rule *rul
 	return *recent = (uint16_t)number;
 }
 
-/* The slots of a rule. false: they cannot say it all. */
-static bool fill_slots(const struct unwind_arch *arch, const struct cfi_state *state, struct unwind_rule *rule)
+/* The slots of a rule; `popped` as bits, see find_popped(). false: they cannot say it all. */
+static bool fill_slots(const struct unwind_arch *arch, const struct cfi_state *state, uint32_t popped,
+		       struct unwind_rule *rule)
 {
 	const struct cfi_register *sp = &state->registers[arch->sp];
-	uint64_t left = (UINT64_C(1) << arch->nr) - 1;
+	uint32_t known = state->lost | UINT32_C(1) << arch->sp;
 
 	if (state->cfa_is_expression || sp->how != CFI_VALUE || sp->value)
 		return false;
-	left &= ~(UINT64_C(1) << arch->sp);
 	for (unsigned i = 0; i < arch->nr_slots; i++) {
 		const struct cfi_register *reg = &state->registers[arch->slots[i]];
+		const uint32_t bit = UINT32_C(1) << arch->slots[i];
 		int32_t words = reg->value / 8;
-		left &= ~(UINT64_C(1) << arch->slots[i]);
-		if (reg->how == CFI_SAME)
+		known |= bit;
+		if (reg->how == CFI_SAME || popped & bit)
 			rule->slots[i] = SLOT_SAME;
 		else if (reg->how == CFI_LOST)
 			rule->slots[i] = SLOT_LOST;
@@ -203,13 +204,20 @@ static bool fill_slots(const struct unwind_arch *arch, const struct cfi_state *s
 		else
 			return false;
 	}
-	for (; left; left &= left - 1)
-		if (state->registers[__builtin_ctzll(left)].how != CFI_LOST)
-			return false;
-	return true;
+	return known == UINT32_MAX >> (32 - arch->nr); /* of the others nothing is known */
 }
 
-static uint16_t rule_of_state(struct table_builder *b, const struct cfi_state *state, bool is_signal)
+/* Its number + 1; 0: out of memory, or too many. */
+static uint32_t wide_of_state(struct table_builder *b, const struct cfi_state *state, uint32_t popped)
+{
+	struct cfi_state row = *state;
+
+	for (; popped; popped &= popped - 1)
+		row.registers[__builtin_ctz(popped)] = (struct cfi_register){.how = CFI_SAME};
+	return keep_wide(b, &row);
+}
+
+static uint16_t rule_of_state(struct table_builder *b, const struct cfi_state *state, uint32_t popped, bool is_signal)
 {
 	struct unwind_rule rule;
 
@@ -218,8 +226,8 @@ static uint16_t rule_of_state(struct table_builder *b, const struct cfi_state *s
 	memset(&rule, 0, sizeof(rule));
 	rule.cfa_register = state->cfa_register;
 	rule.cfa_offset = state->cfa_value;
-	if (!fill_slots(b->table->arch, state, &rule)) {
-		uint32_t wide = keep_wide(b, state);
+	if (!fill_slots(b->table->arch, state, popped, &rule)) {
+		uint32_t wide = wide_of_state(b, state, popped);
 		if (!wide) {
 			b->table->bad = true;
 			return NO_CFI;
@@ -261,22 +269,23 @@ static bool put_row(struct table_builder *b, uint32_t pc, uint16_t rule)
 /*
  * Compilers do not say in a function's epilogue that a register was popped: its slot is below the stack pointer then,
  * and may be overwritten, but the register itself has the value. Only of registers that were pushed, which `pushed`
- * keeps for the rows of a function: a leaf function may save one below the stack pointer, and change it.
+ * keeps for the rows of a function: a leaf function may save one below the stack pointer, and change it. As bits.
  */
-static void note_popped(const struct unwind_arch *arch, struct cfi_state *row, uint64_t *pushed)
+static uint32_t find_popped(const struct unwind_arch *arch, const struct cfi_state *row, uint32_t *pushed)
 {
 	const bool below_sp = !row->cfa_is_expression && row->cfa_register == arch->sp;
+	uint32_t popped = 0;
 
-	for (unsigned i = 0; i < arch->nr; i++) {
-		struct cfi_register *reg = &row->registers[i];
-		const uint64_t bit = UINT64_C(1) << i;
-		if (reg->how != CFI_STORED)
-			*pushed &= ~bit;
-		else if (!below_sp || reg->value >= -(int64_t)row->cfa_value)
+	*pushed &= row->stored;
+	for (uint32_t left = row->stored; left; left &= left - 1) {
+		const unsigned nr = (unsigned)__builtin_ctz(left);
+		const uint32_t bit = UINT32_C(1) << nr;
+		if (!below_sp || row->registers[nr].value >= -(int64_t)row->cfa_value)
 			*pushed |= bit;
-		else if (*pushed & bit)
-			*reg = (struct cfi_register){.how = CFI_SAME};
+		else
+			popped |= *pushed & bit;
 	}
+	return popped;
 }
 
 /* Extras have the highest numbers; no entry has an offset as high. */
@@ -304,7 +313,7 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 	const struct unwind_table *table = b->table;
 	struct cfi_reader *reader;
 	struct cfi_fde fde;
-	uint64_t pushed = 0;
+	uint32_t pushed = 0;
 
 	if (!fde_of(b, function, &fde, &reader)) {
 		b->table->bad = true;
@@ -314,9 +323,8 @@ static bool put_function(struct table_builder *b, const struct table_function *f
 	fde.end = table->base + (reach < limit ? reach : limit);
 	cfi_run_begin(&b->run, reader, &fde);
 	while (cfi_run_next(&b->run)) {
-		struct cfi_state row = b->run.state; /* what follows goes on from the state itself */
-		note_popped(table->arch, &row, &pushed);
-		uint16_t rule = rule_of_state(b, &row, b->run.cie->is_signal);
+		uint32_t popped = find_popped(table->arch, &b->run.state, &pushed);
+		uint16_t rule = rule_of_state(b, &b->run.state, popped, b->run.cie->is_signal);
 		if (!put_row(b, (uint32_t)(b->run.start - table->base), rule))
 			return false;
 	}
@@ -386,32 +394,18 @@ static void builder_free(struct table_builder *b)
 	free(b);
 }
 
-static void part_free(struct table_part *part)
-{
-	if (!part)
-		return;
-	free(part->pcs);
-	free(part->row_rules);
-	free(part);
-}
-
 /* Of what the builder has. NULL: out of memory. */
 static struct table_part *part_new(const struct table_builder *b)
 {
-	struct table_part *part = calloc(1, sizeof(*part));
+	const size_t pc_bytes = b->nr_rows * sizeof(*b->pcs), rule_bytes = b->nr_rows * sizeof(*b->row_rules);
+	struct table_part *part = malloc(sizeof(*part) + pc_bytes + rule_bytes);
 
 	if (!part)
 		return NULL;
 	part->nr_rows = b->nr_rows;
-	part->pcs = malloc(b->nr_rows * sizeof(*part->pcs) + 1);
-	part->row_rules = malloc(b->nr_rows * sizeof(*part->row_rules) + 1);
-	if (!part->pcs || !part->row_rules) {
-		part_free(part);
-		return NULL;
-	}
 	if (b->nr_rows) {
-		memcpy(part->pcs, b->pcs, b->nr_rows * sizeof(*part->pcs));
-		memcpy(part->row_rules, b->row_rules, b->nr_rows * sizeof(*part->row_rules));
+		memcpy(part->pcs, b->pcs, pc_bytes);
+		memcpy(part->pcs + b->nr_rows, b->row_rules, rule_bytes);
 	}
 	return part;
 }
@@ -600,7 +594,7 @@ void table_free(struct unwind_table *table)
 	if (!table)
 		return;
 	for (size_t i = 0; table->parts && i < table->nr_parts; i++)
-		part_free(table->parts[i]);
+		free(table->parts[i]);
 	for (uint32_t i = 0; i < table->nr_rules; i += TABLE_RULE_BLOCK)
 		free(table->rule_blocks[i / TABLE_RULE_BLOCK]);
 	for (uint32_t i = 0; i < table->nr_wides; i++)
@@ -725,7 +719,7 @@ static uint16_t find_number(struct unwind_table *table, uint64_t pc)
 	const struct table_part *part = table->parts[number];
 	if (!part->nr_rows || pc < part->pcs[0])
 		return NO_CFI;
-	return part->row_rules[find_last(part->pcs, 1, part->nr_rows, (uint32_t)pc)];
+	return table_part_rules(part)[find_last(part->pcs, 1, part->nr_rows, (uint32_t)pc)];
 }
 
 struct table_rule table_find(struct unwind_table *table, uint64_t address)

@@ -21,7 +21,7 @@ enum {
 	TABLE_MAX_FUNCTIONS = 1 << 22, /* a browser with all its unwind information has 600,000 */
 	TABLE_MAX_RULES = UINT16_MAX,
 	TABLE_MAX_TEXT_BYTES = 1 << 26, /* of the expressions of all rows; those of signal frames have 100 bytes */
-	TABLE_PART_FUNCTIONS = 32,
+	TABLE_PART_FUNCTIONS = 8,
 	TABLE_RULE_BLOCK = 64,
 };
 
@@ -82,10 +82,15 @@ struct table_function {
 
 /* The rows of some functions. */
 struct table_part {
-	uint32_t nr_rows;    /* row i: from pcs[i] to pcs[i + 1]; the last has no CFI */
-	uint32_t *pcs;       /* ascending; relative to the base */
-	uint16_t *row_rules; /* numbers of the rules of the rows */
+	uint32_t nr_rows; /* row i: from pcs[i] to pcs[i + 1]; the last has no CFI */
+	uint32_t pcs[];   /* ascending; relative to the base. Behind them: table_part_rules() */
 };
+
+/* Numbers of the rules of the rows. */
+static inline const uint16_t *table_part_rules(const struct table_part *part)
+{
+	return (const uint16_t *)(part->pcs + part->nr_rows);
+}
 
 /* Bytes of several tables. */
 struct table_budget {

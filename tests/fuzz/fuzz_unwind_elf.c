@@ -29,7 +29,7 @@ static void check_table(struct unwind_table *table)
 	for (size_t p = 0; p < table->nr_parts; p++) {
 		const struct table_part *part = table->parts[p];
 		for (uint32_t i = 0; part && i < part->nr_rows; i++) {
-			if (((p || i) && part->pcs[i] < last) || part->row_rules[i] >= table->nr_rules)
+			if (((p || i) && part->pcs[i] < last) || table_part_rules(part)[i] >= table->nr_rules)
 				abort();
 			last = part->pcs[i];
 			check_rule(table, table->base + last);
