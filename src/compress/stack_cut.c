@@ -164,8 +164,12 @@ size_t stack_cut_copy(struct stack_cutter *cutter, const uint8_t *record, uint64
 	memcpy(&header, record, sizeof(header));
 	if (header.type == PERF_RECORD_SAMPLE &&
 	    find_dump(&cutter->events[extent_stats_event_of(cutter->stats, record)], record, header.size, &dump) &&
-	    dump.used <= most && dump.size - dump.used >= sizeof(uint64_t))
-		return copy_with(record, &dump, dump.used, to);
+	    dump.used <= most) {
+		if (dump.size - dump.used >= sizeof(uint64_t))
+			return copy_with(record, &dump, dump.used, to);
+		memcpy(to, record, header.size); /* all of it is stack */
+		return header.size;
+	}
 	memcpy(to, record, header.size);
 	return header.size - stack_cut(cutter, to, most);
 }
