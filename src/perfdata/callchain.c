@@ -52,8 +52,9 @@ size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_h
 {
 	uint8_t *start = (uint8_t *)record, *end = start + record->size;
 	bool has_chain = attr->sample_type & PERF_SAMPLE_CALLCHAIN;
-	/* The chain is the first field of many words, but for READ. */
-	uint8_t *chain = start + sample_shape(attr).words_bytes + sample->read.len;
+	/* The chain, its count first, is the first field of many words, but for READ. */
+	uint8_t *chain = start + (has_chain ? (size_t)((const uint8_t *)sample->ips - start) - sizeof(sample->nr_ips)
+					    : sample_shape(attr).words_bytes + sample->read.len);
 	uint8_t *behind_chain = chain + (has_chain ? (1 + sample->nr_ips) * sizeof(uint64_t) : 0);
 	uint8_t *dump = start + ((const uint8_t *)sample->user_dump.ptr - start);
 	uint8_t *behind_dump = dump + sample->user_dump.len;

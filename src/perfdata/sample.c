@@ -452,6 +452,93 @@ struct sample_shape sample_shape(const struct perf_event_attr *attr)
 	};
 }
 
+static uint16_t word_offset(const struct perf_event_attr *attr, uint64_t bit, uint64_t before)
+{
+	return has(attr, bit) ? (uint16_t)words_before(attr, before) : 0;
+}
+
+struct dump_shape dump_shape(const struct perf_event_attr *attr)
+{
+	static const uint64_t needed = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+
+	if ((attr->sample_type & needed) != needed ||
+	    attr->sample_type & ~(WORDS | needed | (uint64_t)PERF_SAMPLE_CALLCHAIN))
+		return (struct dump_shape){0};
+	return (struct dump_shape){
+		.words_bytes = (uint16_t)words_before(attr, WORDS),
+		.ip = word_offset(attr, PERF_SAMPLE_IP, 0),
+		.tid = word_offset(attr, PERF_SAMPLE_TID, PERF_SAMPLE_IP),
+		.time = word_offset(attr, PERF_SAMPLE_TIME, PERF_SAMPLE_IP | PERF_SAMPLE_TID),
+		.nr_regs = (uint16_t)__builtin_popcountll(attr->sample_regs_user),
+		.chain = has(attr, PERF_SAMPLE_CALLCHAIN),
+	};
+}
+
+/* From `at` on, of `left` words. false: they break off. */
+static bool dump_take(const struct perf_event_attr *attr, const struct dump_shape *shape, const uint64_t *at,
+		      size_t left, struct sample *ret)
+{
+	const uint64_t *dump = at;
+
+	if (!left--)
+		return false;
+	ret->user_regs = (struct sample_regs){.abi = *at++};
+	if (ret->user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
+		if (left < shape->nr_regs)
+			return false;
+		ret->user_regs.mask = attr->sample_regs_user;
+		ret->user_regs.regs = at;
+		at += shape->nr_regs;
+		left -= shape->nr_regs;
+	}
+	if (!left--)
+		return false;
+	const uint64_t bytes = *at++;
+	ret->user_stack = (struct span){0};
+	if (bytes) { /* the stack, and how much of it is in use */
+		if (bytes % sizeof(*at) || bytes / sizeof(*at) >= left)
+			return false;
+		const uint64_t used = at[bytes / sizeof(*at)];
+		ret->user_stack = (struct span){at, used < bytes ? used : bytes};
+		at += bytes / sizeof(*at) + 1;
+	}
+	ret->user_dump = (struct span){dump, (size_t)(at - dump) * sizeof(*at)};
+	return true;
+}
+
+/* A fast sample_decode(): what it tells must be the same. */
+bool dump_decode(const struct perf_event_attr *attr, const struct dump_shape *shape,
+		 const struct perf_event_header *record, struct sample *ret)
+{
+	const uint64_t *const words = (const uint64_t *)record;
+	const size_t nr_words = record->size / sizeof(*words), nr_first = shape->words_bytes / sizeof(*words);
+	const struct halves none = {~0u, ~0u};
+	size_t at = nr_first;
+
+	if (!nr_first || nr_words <= nr_first)
+		return false;
+	ret->present = attr->sample_type & (PERF_SAMPLE_MAX - 1);
+	ret->cpumode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+	ret->ip = shape->ip ? words[shape->ip / sizeof(*words)] : 0;
+	ret->time = shape->time ? words[shape->time / sizeof(*words)] : 0;
+	struct halves ids = none;
+	if (shape->tid)
+		memcpy(&ids, &words[shape->tid / sizeof(*words)], sizeof(ids));
+	ret->pid = ids.first;
+	ret->tid = ids.second;
+	ret->read = (struct span){0};
+	ret->nr_ips = 0;
+	ret->ips = NULL;
+	if (shape->chain) {
+		ret->nr_ips = words[at++];
+		ret->ips = &words[at];
+		if (ret->nr_ips > nr_words - at)
+			return false;
+		at += ret->nr_ips;
+	}
+	return dump_take(attr, shape, &words[at], nr_words - at, ret);
+}
+
 bool sample_is_whole(const struct perf_event_attr *attr, const struct sample_shape *shape,
 		     const struct perf_event_header *record)
 {

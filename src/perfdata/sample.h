@@ -78,6 +78,23 @@ struct sample_shape sample_shape(const struct perf_event_attr *attr);
 bool sample_is_whole(const struct perf_event_attr *attr, const struct sample_shape *shape,
 		     const struct perf_event_header *record);
 
+/* What dump_decode() needs of an event's attr, computed once for all its samples. Offsets in the record; 0: none. */
+struct dump_shape {
+	uint16_t words_bytes; /* as of struct sample_shape; 0: its samples are for sample_decode() */
+	uint16_t ip, tid, time;
+	uint16_t nr_regs;
+	bool chain;
+};
+struct dump_shape dump_shape(const struct perf_event_attr *attr);
+
+/*
+ * What unwinding needs of a sample with user registers and stack: as sample_decode(), faster, of `present`, ip, pid,
+ * tid, time, cpumode, read, ips, user_regs, user_stack and user_dump; the other fields are not set. false:
+ * sample_decode() is to be asked. `shape` is dump_shape(attr).
+ */
+bool dump_decode(const struct perf_event_attr *attr, const struct dump_shape *shape,
+		 const struct perf_event_header *record, struct sample *ret);
+
 /*
  * The trailer of a kernel record that is no SAMPLE; fields that are not there are ~0 (pid, tid, cpu), 0 (time, id).
  * 0, or -EBADMSG when the record is too short for it.

@@ -352,6 +352,62 @@ static void test_whole_is_what_can_be_decoded(void **state)
 	assert_true(nr_whole > nr / 10 && nr_whole < nr * 9 / 10);
 }
 
+static void assert_same_span(struct span a, struct span b)
+{
+	assert_ptr_equal(a.ptr, b.ptr);
+	assert_int_equal(a.len, b.len);
+}
+
+static void assert_same_dump(const struct sample *a, const struct sample *b)
+{
+	assert_int_equal(a->present, b->present);
+	assert_int_equal(a->ip, b->ip);
+	assert_int_equal(a->pid, b->pid);
+	assert_int_equal(a->tid, b->tid);
+	assert_int_equal(a->time, b->time);
+	assert_int_equal(a->cpumode, b->cpumode);
+	assert_same_span(a->read, b->read);
+	assert_int_equal(a->nr_ips, b->nr_ips);
+	assert_ptr_equal(a->ips, b->ips);
+	assert_int_equal(a->user_regs.abi, b->user_regs.abi);
+	assert_int_equal(a->user_regs.mask, b->user_regs.mask);
+	assert_ptr_equal(a->user_regs.regs, b->user_regs.regs);
+	assert_same_span(a->user_stack, b->user_stack);
+	assert_same_span(a->user_dump, b->user_dump);
+}
+
+/* What finds a dump quickly finds what decoding finds, in all samples that have nothing else of any length. */
+static void test_dump_is_what_is_decoded(void **state)
+{
+	static const uint64_t dumps = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+			      words = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				      PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
+	uint64_t random = 88172645463325252ull, nr_found = 0, nr = 40000;
+
+	(void)state;
+	for (uint64_t i = 0; i < nr; i++) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		uint64_t type = random >> 7 & (i % 4 ? words | PERF_SAMPLE_CALLCHAIN : PERF_SAMPLE_MAX - 1);
+		struct perf_event_attr attr = attr_of((type & ~(uint64_t)PERF_SAMPLE_WEIGHT) | dumps);
+		struct perf_event_header *whole = build(&attr), *spoilt = spoil(whole, random);
+		const struct dump_shape shape = dump_shape(&attr);
+		struct sample decoded = {0}, found = {0};
+		bool can = !sample_decode(&attr, spoilt, &decoded) && shape.words_bytes;
+		assert_int_equal(dump_decode(&attr, &shape, spoilt, &found), can);
+		if (can)
+			assert_same_dump(&found, &decoded);
+		nr_found += can;
+		free(spoilt);
+		free(whole);
+	}
+	assert_true(nr_found > nr / 10 && nr_found < nr * 9 / 10);
+	struct perf_event_attr attr = attr_of(dumps | PERF_SAMPLE_CPU), none = attr_of(PERF_SAMPLE_STACK_USER);
+	assert_int_equal(dump_shape(&attr).words_bytes, 16);
+	assert_int_equal(dump_shape(&none).words_bytes, 0);
+}
+
 /* A count that would overflow when multiplied, in each field that has one. */
 /* The values of READ as the man page has them: of an event alone, or of a group; and where the next field begins. */
 static void check_read_format(uint64_t format)
@@ -469,6 +525,12 @@ static void test_regs_of_a_kernel_thread(void **state)
 	assert_int_equal(sample_decode(&attr, record, &sample), 0);
 	assert_int_equal(sample.data_src, 0xabc);
 	assert_null(sample.user_regs.regs);
+	attr.sample_type &= ~(uint64_t)PERF_SAMPLE_DATA_SRC;
+	const struct dump_shape shape = dump_shape(&attr);
+	struct sample found;
+	assert_true(dump_decode(&attr, &shape, record, &found));
+	assert_int_equal(sample_decode(&attr, record, &sample), 0);
+	assert_same_dump(&found, &sample);
 	free(record);
 }
 
@@ -638,6 +700,7 @@ int main(void)
 		cmocka_unit_test(test_random_layouts),
 		cmocka_unit_test(test_cut_sample),
 		cmocka_unit_test(test_whole_is_what_can_be_decoded),
+		cmocka_unit_test(test_dump_is_what_is_decoded),
 		cmocka_unit_test(test_every_read_format),
 		cmocka_unit_test(test_huge_counts),
 		cmocka_unit_test(test_empty_branch_stack),

@@ -126,10 +126,12 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 	struct perf_event_header *record = (struct perf_event_header *)bytes;
 	size_t size = record->size;
 	const struct perf_event_attr *attr = &unwinder->events->events[event].attr;
-	struct callchain user = {.ips = unwinder->ips, .most = unwinder->by_event[event].max_stack};
+	const struct unwinding_event *how = &unwinder->by_event[event];
+	struct callchain user = {.ips = unwinder->ips, .most = how->max_stack};
 	struct sample sample;
 
-	if (sample_decode(attr, record, &sample)) { /* the kernel makes no such sample; it may hold a stack */
+	if (!dump_decode(attr, &how->shape, record, &sample) &&
+	    sample_decode(attr, record, &sample)) { /* the kernel makes no such sample; it may hold a stack */
 		put_gap(bytes, size);
 		return UNWIND_BROKEN;
 	}

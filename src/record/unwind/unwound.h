@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "perfdata/sample.h"
 #include "unwind/unwind.h"
 
 /* What unwinding needs to know of an event, in addition to its attr. */
@@ -12,6 +13,7 @@ struct unwinding_event {
 	bool unwinds;
 	bool carries_task_events; /* its rings also carry task events, so a lost record may be one */
 	unsigned max_stack;       /* frames of a chain, the kernel's among them; 0: as perf reads them */
+	struct dump_shape shape;  /* of its samples; set by unwinding_new() */
 };
 
 /* Of a recording, or of a part of it. */
