@@ -374,11 +374,24 @@ static uint8_t position(uint64_t mask, unsigned nr)
 	return (uint8_t)__builtin_popcountll(mask & ((UINT64_C(1) << nr) - 1));
 }
 
+/*
+ * Makes its pages, before the first use, in the thread that uses it. Else each is read before it is written, which
+ * takes two page faults, and the second one interrupts all CPUs that run a thread of this process.
+ */
+static void touch(struct unwind_cache *cache)
+{
+	memset(cache->entries, 0, sizeof(cache->entries));
+	memset(cache->known, 0, sizeof(cache->known));
+	memset(cache->last, 0, sizeof(cache->last));
+}
+
 /* Where the registers are among those that were sampled; the same for all samples of an event. */
 static void learn_positions(struct unwind_cache *cache, uint64_t mask)
 {
 	const struct unwind_arch *arch = cache->arch;
 
+	if (!cache->mask) /* the first sample */
+		touch(cache);
 	cache->mask = mask;
 	cache->whole = mask >> arch->sampled_pc & 1;
 	cache->pc_position = position(mask, arch->sampled_pc);
