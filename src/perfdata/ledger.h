@@ -57,6 +57,8 @@ enum { LEDGER_NO_EVENT = -1 };
 
 /* The cost that tells how many bytes of records could not be written, because of an error that ended the recording. */
 #define LEDGER_UNWRITTEN "unwritten bytes"
+/* And how many bytes of the file recover has left out, because they were damaged. */
+#define LEDGER_DAMAGED "damaged bytes"
 
 /* What the recorder itself used: a name that ends in its unit, such as "drain cpu ns". */
 struct ledger_cost {

@@ -232,6 +232,8 @@ def test_flipped_bit(millrace, programs, perf, need_tracefs, tmp_path, layout, b
     assert f'{whole} is left as it is: -o FILE ' in done.err and file.read_bytes() == data
     assert 'is whole without ' in millrace('recover', '-o', out, whole, status=255).err
     assert millrace('recover', out).err == f'millrace: {out} is whole: nothing to recover\n'
+    loss = millrace('report', '--loss', '-i', out).out
+    assert f'# Not counted: {end - at} bytes of the file that were damaged' in loss and 'at most' in loss
     left = millrace('script', '-i', out).out
     lost = int(found.group(2))
     assert len(left.splitlines()) == samples - lost and 0 < lost < samples

@@ -48,9 +48,13 @@ static int join_gaps(struct loss_data *data)
 		data->nr_freezes += entry->cause == LEDGER_FROZEN;
 		data->frozen_ns += entry->cause == LEDGER_FROZEN ? entry->to_ns - entry->from_ns : 0;
 	}
-	for (size_t i = 0; i < data->ledger.nr_costs; i++)
-		if (!strcmp(data->ledger.costs[i].name, LEDGER_UNWRITTEN))
-			data->unwritten_bytes = data->ledger.costs[i].value;
+	for (size_t i = 0; i < data->ledger.nr_costs; i++) {
+		const struct ledger_cost *cost = &data->ledger.costs[i];
+		if (!strcmp(cost->name, LEDGER_UNWRITTEN))
+			data->unwritten_bytes = cost->value;
+		if (!strcmp(cost->name, LEDGER_DAMAGED))
+			data->damaged_bytes = cost->value;
+	}
 	return err ? err : ledger_sum(data->gaps, data->nr_gaps, &data->sum);
 }
 

@@ -40,6 +40,7 @@ struct loss_data {
 	size_t nr_freezes; /* times that the targets were stopped, which are no gaps: nothing was lost */
 	uint64_t frozen_ns;
 	uint64_t unwritten_bytes; /* of records at the end, which are not in the file: it could not be written */
+	uint64_t damaged_bytes;   /* of the file, which were left out */
 	uint64_t nr_trimmed;      /* samples whose stack was cut short */
 	struct loss_row *rows;    /* heap */
 	size_t nr_rows;

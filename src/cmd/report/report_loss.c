@@ -51,6 +51,8 @@ static double covered_percent(const struct loss_data *data)
 
 static void print_front(FILE *to, const struct loss_data *data)
 {
+	const bool is_partial = data->lost_untimed || data->unwritten_bytes || data->damaged_bytes;
+
 	fprintf(to, "# Captured: %" PRIu64 " samples; lost: %" PRIu64 " (%.2f %%)\n", data->captured, data->lost,
 		percent(data->lost, data->captured + data->lost));
 	if (data->lost_task_events)
@@ -58,14 +60,16 @@ static void print_front(FILE *to, const struct loss_data *data)
 	if (data->unwritten_bytes)
 		fprintf(to, "# Not counted: %" PRIu64 " bytes of records at the end that could not be written\n",
 			data->unwritten_bytes);
+	if (data->damaged_bytes)
+		fprintf(to, "# Not counted: %" PRIu64 " bytes of the file that were damaged, and left out\n",
+			data->damaged_bytes);
 	if (data->lost_untimed)
 		fprintf(to, "# Of these, %" PRIu64 " were lost at times that are not known\n", data->lost_untimed);
 	fprintf(to, "# Elapsed: %.6f s on %zu CPUs or tasks; covered: %s%.4f %% of their time\n",
-		(double)elapsed_ns(data) / 1e9, data->nr_places,
-		data->lost_untimed || data->unwritten_bytes ? "at most " : "", covered_percent(data));
-	fprintf(to, "# lost_time/elapsed_time: %s%.6f/%.6f s = %.4f %%\n",
-		data->lost_untimed || data->unwritten_bytes ? "at least " : "", (double)data->sum.any_ns / 1e9,
-		(double)elapsed_ns(data) / 1e9, percent(data->sum.any_ns, elapsed_ns(data)));
+		(double)elapsed_ns(data) / 1e9, data->nr_places, is_partial ? "at most " : "", covered_percent(data));
+	fprintf(to, "# lost_time/elapsed_time: %s%.6f/%.6f s = %.4f %%\n", is_partial ? "at least " : "",
+		(double)data->sum.any_ns / 1e9, (double)elapsed_ns(data) / 1e9,
+		percent(data->sum.any_ns, elapsed_ns(data)));
 	if (data->nr_freezes)
 		fprintf(to, "# Stopped: what was recorded, %zu times, %.6f s in all, until there was room in memory\n",
 			data->nr_freezes, (double)data->frozen_ns / 1e9);

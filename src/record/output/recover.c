@@ -23,6 +23,7 @@
 #include "perfdata/attr.h"
 #include "perfdata/feature.h"
 #include "perfdata/header.h"
+#include "perfdata/ledger.h"
 #include "record/build_ids/collector.h"
 #include "record/features/features.h"
 #include "record/output/finish.h"
@@ -720,6 +721,30 @@ static int remove_damage(struct recovery *rec, uint64_t main_bytes)
 	return ftruncate(rec->fd, (off_t)rec->file_bytes) ? -errno : 0;
 }
 
+/* The ledger, if there is one, says how much is missing. 0 or -errno. */
+static int note_damage(const struct recovery *rec, struct feature_set *set)
+{
+	AUTO_BUF struct buf payload = {0};
+	struct ledger ledger = {0};
+	uint64_t bytes = 0;
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < rec->result.damage.nr; i++)
+		bytes += rec->result.damage.items[i].bytes;
+	for (size_t i = 0; i < set->nr; i++)
+		if (set->payloads[i].bit == FEATURE_LEDGER)
+			err = ledger_decode((struct span){set->payloads[i].bytes, set->payloads[i].len}, &ledger);
+	for (size_t i = 0; i < ledger.nr_costs && !err; i++)
+		bytes += strcmp(ledger.costs[i].name, LEDGER_DAMAGED) ? 0 : ledger.costs[i].value;
+	err = err ? err : ledger_set_cost(&ledger, LEDGER_DAMAGED, bytes);
+	if (!err) {
+		ledger_encode(&ledger, &payload);
+		err = feature_set_add(set, FEATURE_LEDGER, &payload);
+	}
+	ledger_fini(&ledger);
+	return err == -ENOMEM ? err : 0; /* one that cannot be read stays as it is */
+}
+
 /* Of a finished recording, whose features stay. In between the header has none: as in write_features(). */
 static int remove_damage_of_finished(struct recovery *rec, struct diag *reterr)
 {
@@ -728,6 +753,8 @@ static int remove_damage_of_finished(struct recovery *rec, struct diag *reterr)
 	int err = read_features(rec, &set);
 
 	memset(none.features, 0, sizeof(none.features));
+	if (!err)
+		err = note_damage(rec, &set);
 	if (!err)
 		err = fd_pwrite(rec->fd, &none, sizeof(none), 0);
 	if (!err)
