@@ -27,7 +27,14 @@ def has_ended(pid):
 
 
 def fds_of(pid):
-    return [os.readlink(path) for path in pathlib.Path(f'/proc/{pid}/fd').iterdir()]
+    """Of a process that may close them at the same time."""
+    found = []
+    for path in pathlib.Path(f'/proc/{pid}/fd').iterdir():
+        try:
+            found.append(os.readlink(path))
+        except FileNotFoundError:
+            pass
+    return found
 
 
 @pytest.mark.parametrize('end', [signal.SIGINT, signal.SIGKILL], ids=['interrupted', 'killed'])
