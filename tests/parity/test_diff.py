@@ -47,6 +47,22 @@ def test_order_of_a_file(recordings, perf, millrace):
     assert '--order 3' in millrace('diff', '-o', '3', *recordings, status=129).err
 
 
+@pytest.mark.parametrize('options', ['-s comm,dso,symbol', '-s dso,symbol -t ,', '-s comm,dso,symbol -d app,libc.so.6'])
+def test_objects_without_symbols(need_root, perf, millrace, run, tmp_path, options):
+    """Whose names are short: the column is wider than they are."""
+    (tmp_path / 'app.c').write_text('#include <stdlib.h>\n#include <string.h>\n'
+                                    'int main(int argc, char **argv) { memset(malloc(argc << 20), 1, argc << 20); }\n')
+    run(['gcc', '-O1', '-static', '-s', '-o', tmp_path / 'app', tmp_path / 'app.c'])
+    files = []
+    for more in [], ['x']:
+        files.append(tmp_path / str(len(files)))
+        perf('record', '-q', '-e', 'page-faults:u', '-c', '1', '-o', files[-1], '--', tmp_path / 'app', *more)
+    words = [*options.split(), *files]
+    theirs = perf('diff', *words).out
+    assert 'app' in theirs or '-d' in options
+    assert comparable(millrace('diff', *words).out, options) == comparable(theirs, options)
+
+
 def test_default_files(recordings, millrace, tmp_path):
     shutil.copy(recordings[0], tmp_path / 'perf.data.old')
     shutil.copy(recordings[1], tmp_path / 'perf.data')

@@ -450,6 +450,7 @@ static int diff_run(int argc, char **argv)
 		log_error("%s", diag.text);
 	hide_column(&command, HIST_COMM, command.filter.comms);
 	hide_column(&command, HIST_DSO, command.filter.dsos);
+	command.diff.dso_list = command.filter.dsos && command.filter.dsos[0];
 	hide_column(&command, HIST_SYM, command.filter.symbols);
 	command.diff.keys = command.keys;
 	command.diff.nr_keys = command.nr_keys;

@@ -23,6 +23,7 @@ struct diff_options {
 	uint64_t order;                       /* the file that rows are sorted by; 0: the baseline */
 	bool baseline_only, periods, formula, quiet, relative;
 	bool hidden[HIST_KEYS]; /* columns of keys whose filter leaves one name */
+	bool dso_list;          /* objects are chosen by name */
 	char separator;         /* 0: two blanks */
 	const enum hist_column *keys;
 	unsigned nr_keys;

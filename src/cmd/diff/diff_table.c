@@ -132,6 +132,22 @@ static char *key_text(const struct table *table, enum hist_column key, const str
 	return text;
 }
 
+static bool has_key(const struct diff_options *options, enum hist_column key)
+{
+	for (unsigned i = 0; i < options->nr_keys; i++)
+		if (options->keys[i] == key)
+			return true;
+	return false;
+}
+
+/* As in perf the object of an address without a symbol takes as much room as an address has digits. */
+static int least_width(const struct diff_options *options, enum hist_column key, const struct hist_place *place)
+{
+	const bool widens = key == HIST_DSO && !place->symbol && has_key(options, HIST_SYM);
+
+	return widens && !options->dso_list && !options->separator ? PLACE_ADDRESS_DIGITS : 0;
+}
+
 static void measure(struct table *table)
 {
 	const struct diff_options *options = table->options;
@@ -140,8 +156,11 @@ static void measure(struct table *table)
 		enum hist_column key = options->keys[i];
 		table->widths[i] = (int)strlen(place_column_title(key));
 		for (size_t j = 0; j < table->rows->nr; j++) {
+			const struct hist_place *place = &table->rows->rows[j]->place;
+			const int least = least_width(options, key, place);
 			int width = 0;
-			free(key_text(table, key, &table->rows->rows[j]->place, &width));
+			free(key_text(table, key, place, &width));
+			width = width > least ? width : least;
 			table->widths[i] = width > table->widths[i] ? width : table->widths[i];
 		}
 	}
