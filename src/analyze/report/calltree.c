@@ -77,34 +77,16 @@ void calltree_fini(struct calltree *tree)
 	*tree = (struct calltree){0};
 }
 
-/* More frames may have become known. Without memory for their hashes these are made each time. */
-static void make_room_for_hashes(struct calltree *tree)
+/* More frames and chains may have become known: zeroes for them. Without memory the array stays as it is. */
+static void extend(uint32_t **array, uint32_t *nr, uint32_t wanted)
 {
-	const uint32_t nr = stacks_end_frame(tree->stacks);
+	uint32_t *extended = wanted > *nr ? reallocarray(*array, wanted, sizeof(*extended)) : NULL;
 
-	if (nr <= tree->nr_hashes)
+	if (!extended)
 		return;
-	uint32_t *hashes = reallocarray(tree->hashes, nr, sizeof(*hashes));
-	if (!hashes)
-		return;
-	memset(hashes + tree->nr_hashes, 0, (nr - tree->nr_hashes) * sizeof(*hashes));
-	tree->hashes = hashes;
-	tree->nr_hashes = nr;
-}
-
-/* Likewise; without memory for them they cannot be added. */
-static void make_room_for_chains(struct calltree *tree)
-{
-	const uint32_t nr = stacks_end_chain(tree->stacks);
-
-	if (nr <= tree->nr_chains)
-		return;
-	uint32_t *branch_of = reallocarray(tree->branch_of, nr, sizeof(*branch_of));
-	if (!branch_of)
-		return;
-	memset(branch_of + tree->nr_chains, 0, (nr - tree->nr_chains) * sizeof(*branch_of));
-	tree->branch_of = branch_of;
-	tree->nr_chains = nr;
+	memset(extended + *nr, 0, (wanted - *nr) * sizeof(*extended));
+	*array = extended;
+	*nr = wanted;
 }
 
 static void clear_weights(struct calltree *tree)
@@ -120,10 +102,11 @@ static void clear_weights(struct calltree *tree)
 
 void calltree_clear(struct calltree *tree, enum calltree_direction direction, uint64_t least)
 {
-	make_room_for_hashes(tree);
+	/* Without memory for them hashes are made each time, and chains cannot be added. */
+	extend(&tree->hashes, &tree->nr_hashes, stacks_end_frame(tree->stacks));
 	tree->direction = direction;
 	if (direction == CALLTREE_CALLER) {
-		make_room_for_chains(tree);
+		extend(&tree->branch_of, &tree->nr_chains, stacks_end_chain(tree->stacks));
 		memset(tree->levels, 0, (tree->path_room + 1) * sizeof(*tree->levels));
 		tree->nr_branches = 0;
 		tree->least = least;
