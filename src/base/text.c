@@ -2,6 +2,7 @@
 #include "base/text.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,28 @@ void text_format(char *to, size_t room, const char *format, va_list args)
 	memcpy(to, whole, half);
 	memcpy(to + half, gap, sizeof(gap) - 1);
 	memcpy(to + half + sizeof(gap) - 1, whole + len - half, half + 1);
+}
+
+/*
+ * Below the limit a product is wrong by less than 2e-7: whether it is rounded up is certain but near the middle, where
+ * printf(3), which is exact, has to tell.
+ */
+char *digits_put_hundredths(char *to, double number)
+{
+	static const double limit = 1e9, near = 1e-6;
+	const double product = number * 100;
+
+	if (signbit(number) || !(product < limit))
+		return to + snprintf(to, HUNDREDTHS_ROOM, "%.2f", number);
+	uint64_t hundredths = (uint64_t)product;
+	const double rest = product - (double)hundredths;
+	if (fabs(rest - 0.5) < near)
+		return to + snprintf(to, HUNDREDTHS_ROOM, "%.2f", number);
+	hundredths += rest > 0.5;
+	to = digits_put_decimal(to, hundredths / 100);
+	*to++ = '.';
+	digits_put_last(to, hundredths % 100, 2);
+	return to + 2;
 }
 
 static unsigned min2(unsigned a, unsigned b)

@@ -10,7 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { DIGITS_ROOM = 20 /* bytes of the longest number; each call may overwrite so many bytes from `to` on */ };
+enum {
+	DIGITS_ROOM = 20,      /* bytes of the longest number; each call may overwrite so many bytes from `to` on */
+	HUNDREDTHS_ROOM = 320, /* likewise, of the longest one with two decimals */
+};
 
 /* How many digits the number has. */
 static inline unsigned digits_of_hex(uint64_t number)
@@ -102,6 +105,9 @@ static inline char *digits_put_decimal(char *to, uint64_t number)
 	digits_put_last(to, number, nr);
 	return to + nr;
 }
+
+/* As "%.2f" of printf(3). Returns the end; up to HUNDREDTHS_ROOM bytes are overwritten. */
+char *digits_put_hundredths(char *to, double number);
 
 /*
  * vsnprintf(3), but where the text has `room` bytes or more "..." stands for its middle: a message begins with a path

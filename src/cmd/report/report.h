@@ -13,6 +13,7 @@
 #include "analyze/report/hierarchy.h"
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
+#include "base/buf.h"
 #include "base/cpuset.h"
 #include "base/pool.h"
 #include "cmd/cli/option.h"
@@ -24,7 +25,6 @@
 #include "cmd/report/report_samples.h"
 #include "cmd/text/header_text.h"
 
-struct buf;
 struct diag;
 struct event_desc;
 struct machine;
@@ -85,6 +85,12 @@ struct frame_lines {
 	const char **texts;     /* by frame; NULL: not looked up; "": not known */
 };
 
+/* How the lines of a graph begin. */
+struct rails {
+	int depth, margin;
+	uint32_t mask; /* of the levels that go on */
+};
+
 struct graph {
 	const struct graph_options *options;
 	struct frame_lines lines;
@@ -95,7 +101,10 @@ struct graph {
 	uint64_t shown_total; /* what the least percentage of a branch is of: less where a filter makes the table's
 				 shares relative */
 	FILE *to;
-	uint64_t entry_period; /* of the entry that is printed */
+	struct buf text;        /* that is not written yet */
+	struct buf levels;      /* the beginning of the last line */
+	struct rails levels_of; /* likewise */
+	uint64_t entry_period;  /* of the entry that is printed */
 };
 
 /* 0 or -ENOMEM; graph_fini() in any case. The samples are of this event, and all were taken. */

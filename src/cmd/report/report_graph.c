@@ -10,14 +10,19 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/text.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/text/put_text.h"
 #include "cmd/text/sample_details.h"
 
 static const char level_on[] = "|          ", level_off[] = "           ";
 enum { LEVEL_WIDTH = sizeof(level_off) - 1 };
 
 /* Every line of a graph begins with it. */
-static const char graph_indent[] = "            ";
+static const char graph_indent[] = "            ", flat_indent[] = "                ";
+
+/* Longer text is written before it is complete. */
+enum { WRITTEN_AT_ONCE = 1 << 16 };
 
 /* One copy: lines of many addresses are the same, and are compared often. NULL: out of memory. */
 static const char *keep_line(struct frame_lines *lines, const char *text, size_t len)
@@ -82,6 +87,8 @@ int graph_init(struct graph *graph, const struct graph_options *options, const s
 void graph_fini(struct graph *graph)
 {
 	calltree_fini(&graph->tree);
+	buf_fini(&graph->text);
+	buf_fini(&graph->levels);
 	free(graph->lines.texts);
 	hash_table_fini(&graph->lines.kept);
 	pool_fini(&graph->lines.pool);
@@ -92,56 +99,73 @@ static const struct calltree_node *node_at(const struct graph *graph, uint32_t n
 	return &graph->tree.nodes[node];
 }
 
-static void print_margin(const struct graph *graph, int margin)
+/* 0 or -ENOMEM */
+static int write_text(struct graph *graph)
 {
-	fprintf(graph->to, "%s%*s", graph_indent, margin, "");
+	put_bytes(graph->to, (const char *)graph->text.data, graph->text.len);
+	graph->text.len = 0;
+	return graph->levels.failed ? -ENOMEM : buf_status(&graph->text);
 }
 
-static void print_frame(struct graph *graph, uint32_t node)
+/* Behind a line. */
+static void end_line(struct graph *graph)
+{
+	buf_put_u8(&graph->text, '\n');
+	if (graph->text.len > WRITTEN_AT_ONCE)
+		write_text(graph);
+}
+
+static void put_margin(struct graph *graph, int margin)
+{
+	buf_put_text(&graph->text, graph_indent);
+	for (int i = 0; i < margin; i++)
+		buf_put_u8(&graph->text, ' ');
+}
+
+static void put_frame(struct graph *graph, uint32_t node)
 {
 	const struct location *at = stacks_location(graph->stacks, node_at(graph, node)->frame);
 	const char *line = frame_line(&graph->lines, node_at(graph, node)->frame);
+	struct buf *text = &graph->text;
 
 	if (!at->symbol) {
-		fprintf(graph->to, "%#" PRIx64, at->ip);
+		buf_printf(text, "%#" PRIx64, at->ip);
 		return;
 	}
-	AUTO_ESCAPED name = escaped_text(at->symbol->name);
-	const char *rest = name.text;
-	if (graph->options->mode == GRAPH_FOLDED && !graph->options->separator) {
-		for (size_t len; rest[len = strcspn(rest, ";")]; rest += len + 1) /* a semicolon would part the name */
-			fprintf(graph->to, "%.*s:", (int)len, rest);
-	}
-	fputs(rest, graph->to);
+	const size_t name = text->len;
+	escape_put_text(text, at->symbol->name);
+	if (graph->options->mode == GRAPH_FOLDED && !graph->options->separator)
+		for (size_t i = name; i < text->len; i++) /* a semicolon would part the name */
+			if (text->data[i] == ';')
+				text->data[i] = ':';
 	if (line) {
-		AUTO_ESCAPED shown = escaped_text(line);
-		fprintf(graph->to, " %s", shown.text);
+		buf_put_u8(text, ' ');
+		escape_put_text(text, line);
 	}
-	fputs(at->symbol->inlined ? " (inlined)" : "", graph->to);
+	buf_put_text(text, at->symbol->inlined ? " (inlined)" : "");
 }
 
-static void print_share(const struct graph *graph, double share)
+static void put_percent(struct graph *graph, double share)
 {
 	struct colour_marks colour = colour_of_share(graph->options->coloured, share);
+	char text[HUNDREDTHS_ROOM];
 
-	fprintf(graph->to, "%s%.2f%%%s", colour.on, share, colour.off);
+	buf_put_text(&graph->text, colour.on);
+	buf_put(&graph->text, text, (size_t)(digits_put_hundredths(text, share) - text));
+	buf_put_u8(&graph->text, '%');
+	buf_put_text(&graph->text, colour.off);
 }
 
-static void print_value(const struct graph *graph, uint64_t period, uint64_t nr, uint64_t total)
+static void put_value(struct graph *graph, uint64_t period, uint64_t nr, uint64_t total)
 {
 	switch (graph->options->value) {
-	case GRAPH_PERIOD: fprintf(graph->to, "%" PRIu64, period); break;
-	case GRAPH_COUNT: fprintf(graph->to, "%u", (unsigned)nr); break;
-	default: print_share(graph, total ? (double)period * 100.0 / (double)total : 0);
+	case GRAPH_PERIOD: buf_printf(&graph->text, "%" PRIu64, period); break;
+	case GRAPH_COUNT: buf_printf(&graph->text, "%u", (unsigned)nr); break;
+	default: put_percent(graph, total ? (double)period * 100.0 / (double)total : 0);
 	}
 }
 
 /* What stands left of a level: a bit for each outer level that goes on. perf's mask has 32 bits, too, and wraps. */
-struct rails {
-	int depth, margin;
-	uint32_t mask;
-};
-
 static uint32_t rail(int depth)
 {
 	return 1u << ((unsigned)depth & 31);
@@ -152,61 +176,57 @@ static bool goes_on(const struct rails *rails, int depth)
 	return rails->mask & rail(depth);
 }
 
-/* What stands left of names, put together: a call of stdio for each level takes as long as all the rest of a graph. */
-struct rails_text {
-	FILE *to;
-	size_t len;
-	char text[1024];
-};
-
-static void flush(struct rails_text *text)
+/* How many levels of a line are those of the line before. */
+static int same_levels(const struct rails *a, const struct rails *b)
 {
-	fwrite(text->text, 1, text->len, text->to);
-	text->len = 0;
+	const uint32_t differs = a->mask ^ b->mask;
+	int nr = a->depth < b->depth ? a->depth : b->depth;
+
+	if (a->margin != b->margin)
+		return 0;
+	return differs && __builtin_ctz(differs) < nr ? __builtin_ctz(differs) : nr;
 }
 
-/* len: less than there is room for. */
-static void put(struct rails_text *text, const char *bytes, size_t len)
+/* The margin, and the first `depth` levels: most are those of the line before. */
+static void put_levels(struct graph *graph, const struct rails *rails, int depth)
 {
-	if (len > sizeof(text->text) - text->len)
-		flush(text);
-	memcpy(text->text + text->len, bytes, len);
-	text->len += len;
+	struct buf *line = &graph->levels;
+	if (line->failed)
+		return;
+	const size_t front = sizeof(graph_indent) - 1 + (size_t)rails->margin;
+	const struct rails wanted = {depth, rails->margin, rails->mask};
+	int same = same_levels(&graph->levels_of, &wanted);
+
+	if (!same) {
+		line->len = 0;
+		buf_put_text(line, graph_indent);
+		for (int i = 0; i < rails->margin; i++)
+			buf_put_u8(line, ' ');
+	}
+	line->len = front + (size_t)same * LEVEL_WIDTH;
+	for (; same < depth; same++)
+		buf_put(line, goes_on(rails, same) ? level_on : level_off, LEVEL_WIDTH);
+	graph->levels_of = wanted;
+	buf_put(&graph->text, line->data, line->len);
 }
 
-/* The margin, and the first `depth` levels. */
-static void print_levels(const struct graph *graph, const struct rails *rails, int depth)
+static void put_gap(struct graph *graph, const struct rails *rails)
 {
-	struct rails_text text;
-
-	text.to = graph->to;
-	text.len = 0;
-	put(&text, graph_indent, sizeof(graph_indent) - 1);
-	for (int i = 0; i < rails->margin; i++)
-		put(&text, " ", 1);
-	for (int i = 0; i < depth; i++)
-		put(&text, goes_on(rails, i) ? level_on : level_off, LEVEL_WIDTH);
-	flush(&text);
-}
-
-static void print_gap(const struct graph *graph, const struct rails *rails)
-{
-	print_levels(graph, rails, rails->depth);
-	fputc('\n', graph->to);
+	put_levels(graph, rails, rails->depth);
+	end_line(graph);
 }
 
 /* Up to where the name of a node stands; `value`: it is the first of its run, after its share. */
-static void print_rails(const struct graph *graph, const struct rails *rails, const struct calltree_node *value,
-			uint64_t total)
+static void put_rails(struct graph *graph, const struct rails *rails, const struct calltree_node *value, uint64_t total)
 {
 	const int last = rails->depth - 1;
 
-	print_levels(graph, rails, value && last >= 0 ? last : rails->depth);
+	put_levels(graph, rails, value && last >= 0 ? last : rails->depth);
 	if (!value || last < 0)
 		return;
-	fputs(goes_on(rails, last) ? "|--" : " --", graph->to);
-	print_value(graph, calltree_period(value), (uint64_t)value->nr + value->children_nr, total);
-	fputs("--", graph->to);
+	buf_put_text(&graph->text, goes_on(rails, last) ? "|--" : " --");
+	put_value(graph, calltree_period(value), (uint64_t)value->nr + value->children_nr, total);
+	buf_put_text(&graph->text, "--");
 }
 
 /* The frames from a node to the end of its run. */
@@ -219,23 +239,23 @@ static void print_run(struct graph *graph, uint32_t head, const struct rails *ra
 {
 	/* All of a run have the counts of its head. */
 	for (uint32_t node = head; node; node = next_in_run(graph, head, node)) {
-		print_rails(graph, rails, node == head ? node_at(graph, head) : NULL, total);
-		print_frame(graph, node);
-		fputc('\n', graph->to);
+		put_rails(graph, rails, node == head ? node_at(graph, head) : NULL, total);
+		put_frame(graph, node);
+		end_line(graph);
 	}
 }
 
 /* In fractal graphs: what the branches that are shown leave of their parent. */
-static void print_remainder(const struct graph *graph, uint32_t parent, const struct calltree_node *left,
-			    struct rails rails, uint64_t total)
+static void print_remainder(struct graph *graph, uint32_t parent, const struct calltree_node *left, struct rails rails,
+			    uint64_t total)
 {
 	if (graph->options->mode != GRAPH_FRACTAL || !left->period || left->period == total)
 		return;
 	if (graph->options->value == GRAPH_COUNT && (int)left->nr <= 0 && parent)
 		return;
 	rails.mask &= ~rail(rails.depth - 1);
-	print_rails(graph, &rails, left, total);
-	fputs("[...]\n", graph->to);
+	put_rails(graph, &rails, left, total);
+	buf_put_text(&graph->text, "[...]\n");
 }
 
 /* The branches below the run of `parent`. */
@@ -252,7 +272,7 @@ static bool print_branches(struct graph *graph, uint32_t parent, uint64_t total,
 		left.nr -= node->nr + node->children_nr;
 		if (!node->next && (graph->options->mode != GRAPH_FRACTAL || !left.period))
 			mask &= ~rail(rails.depth - 1);
-		print_gap(graph, &rails);
+		put_gap(graph, &rails);
 		struct rails here = {rails.depth, rails.margin, mask};
 		print_run(graph, child, &here, total);
 		struct rails below = {rails.depth + 1, rails.margin, mask | rail(rails.depth)};
@@ -278,16 +298,16 @@ static bool print_trunk(struct graph *graph, uint32_t head)
 			continue;
 		}
 		if (printed) {
-			print_margin(graph, 3);
+			put_margin(graph, 3);
 		} else {
-			print_margin(graph, 0);
-			fputs("|\n", graph->to);
-			print_margin(graph, 0);
-			fputs("---", graph->to);
+			put_margin(graph, 0);
+			buf_put_text(&graph->text, "|\n");
+			put_margin(graph, 0);
+			buf_put_text(&graph->text, "---");
 			printed = true;
 		}
-		print_frame(graph, node);
-		fputc('\n', graph->to);
+		put_frame(graph, node);
+		end_line(graph);
 		if (++nr == graph->options->max_lines)
 			break;
 	}
@@ -306,7 +326,7 @@ static void print_tree(struct graph *graph)
 
 	printed |= print_branches(graph, trunk ? head : 0, total, rails);
 	if (printed)
-		fputc('\n', graph->to);
+		end_line(graph);
 }
 
 /* From the root to the node; depth is bounded by that of the chains. */
@@ -315,9 +335,9 @@ static void print_flat_chain(struct graph *graph, uint32_t node)
 	if (!node)
 		return;
 	print_flat_chain(graph, node_at(graph, node)->parent);
-	fprintf(graph->to, "%16s", "");
-	print_frame(graph, node);
-	fputc('\n', graph->to);
+	buf_put_text(&graph->text, flat_indent);
+	put_frame(graph, node);
+	end_line(graph);
 }
 
 static void print_folded_chain(struct graph *graph, uint32_t node)
@@ -326,9 +346,9 @@ static void print_folded_chain(struct graph *graph, uint32_t node)
 
 	if (parent) {
 		print_folded_chain(graph, parent);
-		fputc(graph->options->separator ? graph->options->separator : ';', graph->to);
+		buf_put_u8(&graph->text, graph->options->separator ? (uint8_t)graph->options->separator : ';');
 	}
-	print_frame(graph, node);
+	put_frame(graph, node);
 }
 
 static void print_ends(struct graph *graph)
@@ -340,16 +360,16 @@ static void print_ends(struct graph *graph)
 		const struct calltree_node *node = node_at(graph, end);
 		uint64_t period = folded ? node->period : calltree_period(node);
 		uint64_t count = folded ? node->nr : (uint64_t)node->nr + node->children_nr;
-		fprintf(graph->to, "%*s", folded ? 0 : LEVEL_WIDTH, "");
-		print_value(graph, period, count, graph->total);
+		buf_put_text(&graph->text, folded ? "" : level_off);
+		put_value(graph, period, count, graph->total);
 		if (folded) {
-			fputc(' ', graph->to);
+			buf_put_u8(&graph->text, ' ');
 			print_folded_chain(graph, end);
 		} else {
-			fputc('\n', graph->to);
+			end_line(graph);
 			print_flat_chain(graph, end);
 		}
-		fputc('\n', graph->to);
+		end_line(graph);
 		if (i + 1 == graph->options->max_lines)
 			break;
 	}
@@ -387,5 +407,5 @@ int graph_print(struct graph *graph, const struct hist_entry *entry, uint64_t en
 		print_ends(graph);
 	else
 		print_tree(graph);
-	return 0;
+	return write_text(graph);
 }

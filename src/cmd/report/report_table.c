@@ -14,6 +14,7 @@
 #include "cmd/cli/terminal.h"
 #include "cmd/text/details_text.h"
 #include "cmd/text/place_text.h"
+#include "cmd/text/put_text.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
 
@@ -324,7 +325,7 @@ static unsigned print_share(const struct table *table, double share, int width)
 	struct colour_marks colour = colour_of_share(table->options->coloured, share);
 
 	fputs(colour.on, table->to);
-	int taken = fprintf(table->to, " %*.2f%%", width > 2 ? width - 2 : 0, share);
+	int taken = put_share(table->to, share, width);
 	fputs(colour.off, table->to);
 	return (unsigned)taken;
 }
@@ -369,7 +370,7 @@ static void print_entry(const struct table *table, const struct hist_entry *entr
 					       : (int)table_print_numbers(table, column, entry);
 		/* Also when those that follow are hidden. */
 		if (i < table->options->columns.nr && taken >= 0 && taken < (int)table_column_width(table, column))
-			fprintf(table->to, "%*s", (int)table_column_width(table, column) - taken, "");
+			put_blanks(table->to, table_column_width(table, column) - (unsigned)taken);
 	}
 	fputc('\n', table->to);
 }

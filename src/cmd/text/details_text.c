@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "cmd/text/memory_text.h"
+#include "cmd/text/put_text.h"
 
 enum { ADDRESS_WIDTH = 16, LEVEL_WIDTH = 4 /* "[.] " */, UNKNOWN_WIDTH = LEVEL_WIDTH + 2 + ADDRESS_WIDTH };
 
@@ -91,13 +92,6 @@ size_t details_text_width(enum hist_column key, const struct hist_details *detai
 	}
 }
 
-static int print_text(FILE *to, const char *text, int least, int most)
-{
-	AUTO_ESCAPED shown = escaped_text(text);
-
-	return fprintf(to, "%-*.*s", least, most < 0 ? most : escaped_cut(shown.text, most), shown.text);
-}
-
 static int print_unknown(FILE *to, char level, uint64_t address)
 {
 	return fprintf(to, "[%c] %-#.*" PRIx64, level, ADDRESS_WIDTH, address);
@@ -109,7 +103,7 @@ static int print_place(FILE *to, const struct hist_place_end *end, uint64_t addr
 	if (!end->symbol)
 		return print_unknown(to, (char)end->level, address);
 	int taken = fprintf(to, "[%c] ", (char)end->level);
-	taken += print_text(to, end->symbol->name, 0, most);
+	taken += put_padded(to, end->symbol->name, 0, most);
 	if (address < end->symbol->start) /* the start of its cache line */
 		return taken + fprintf(to, "-0x%" PRIx64, end->symbol->start - address);
 	if (always || address != end->symbol->start)
@@ -124,17 +118,17 @@ static int print_end(FILE *to, enum hist_column key, const struct hist_place_end
 	switch (key) {
 	case HIST_DSO_FROM:
 	case HIST_DSO_TO:
-	case HIST_DSO_DATA: return print_text(to, end->dso ? dso_short_name(end->dso) : "[unknown]", width, most);
+	case HIST_DSO_DATA: return put_padded(to, end->dso ? dso_short_name(end->dso) : "[unknown]", width, most);
 	case HIST_SYM_FROM:
 	case HIST_SYM_TO:
 		if (!end->symbol)
 			return print_unknown(to, (char)end->level, end->address);
 		taken = fprintf(to, "[%c] ", (char)end->level);
-		return taken + print_text(to, end->symbol->name, 0, name_width);
+		return taken + put_padded(to, end->symbol->name, 0, name_width);
 	case HIST_ADDRESS_FROM:
 	case HIST_ADDRESS_TO: return print_place(to, end, end->address, false, name_width);
 	case HIST_SRCLINE_FROM:
-	case HIST_SRCLINE_TO: return print_text(to, end->srcline, 0, most);
+	case HIST_SRCLINE_TO: return put_padded(to, end->srcline, 0, most);
 	case HIST_CACHE_LINE: return print_place(to, end, end->address & ~UINT64_C(63), true, -1);
 	default:
 		if (!end->symbol) /* as perf: in memory, not in the object */
@@ -197,7 +191,7 @@ int details_text_print(FILE *to, enum hist_column key, const struct hist_place *
 		if (!place->dso)
 			return fprintf(to, "%*s", width, "unknown");
 		return fprintf(to, "%*" PRIu64, width, number);
-	case HIST_MISPREDICTED: return print_text(to, prediction(number), width, -1);
+	case HIST_MISPREDICTED: return put_padded(to, prediction(number), width, -1);
 	case HIST_ABORTED: return fprintf(to, "%-*s", width, number ? "A" : ".");
 	case HIST_IN_TRANSACTION: return fprintf(to, "%-*s", width, number ? "T" : ".");
 	case HIST_CYCLES:

@@ -7,6 +7,7 @@
 
 #include "base/escape.h"
 #include "cmd/text/details_text.h"
+#include "cmd/text/put_text.h"
 
 static const char *const titles[HIST_COLUMNS] = {
 	[HIST_COMM] = "Command",
@@ -71,21 +72,17 @@ static int print_time(FILE *to, bool nanoseconds, uint64_t time_ns)
 	return fprintf(to, "%" PRIu64 ".%06" PRIu64, seconds, rest / 1000);
 }
 
-/* Escaped, at most `most` wide (-1: however wide it is), and blanks up to `least`. Returns the columns taken. */
-static int print_text(FILE *to, const char *text, int least, int most)
-{
-	AUTO_ESCAPED shown = escaped_text(text);
-
-	return fprintf(to, "%-*.*s", least, most < 0 ? most : escaped_cut(shown.text, most), shown.text);
-}
-
 static int print_symbol(FILE *to, const struct hist_place *place, int most)
 {
 	if (!place->symbol)
 		return fprintf(to, "[%c] %-#.*" PRIx64, place->level, PLACE_ADDRESS_DIGITS, place->address);
-	int taken = fprintf(to, "[%c] ", place->level);
-	taken += print_text(to, place->symbol->name, 0, most);
-	return taken + fprintf(to, "%s", place->symbol->inlined ? " (inlined)" : "");
+	const char level[] = {'[', place->level, ']', ' '}, inlined[] = " (inlined)";
+	put_bytes(to, level, sizeof(level));
+	int taken = (int)sizeof(level) + put_padded(to, place->symbol->name, 0, most);
+	if (!place->symbol->inlined)
+		return taken;
+	put_bytes(to, inlined, sizeof(inlined) - 1);
+	return taken + (int)sizeof(inlined) - 1;
 }
 
 static uint64_t number_of(const struct hist_place *place, enum hist_column key)
@@ -112,26 +109,26 @@ int place_text_print(FILE *to, enum hist_column key, const struct hist_place *pl
 	if (details_text_has(key))
 		return details_text_print(to, key, place, width);
 	switch (key) {
-	case HIST_COMM: return print_text(to, place->comm->text, width, most);
-	case HIST_DSO: return print_text(to, place_dso_text(place), width, most);
+	case HIST_COMM: return put_padded(to, place->comm->text, width, most);
+	case HIST_DSO: return put_padded(to, place_dso_text(place), width, most);
 	case HIST_SYM: return print_symbol(to, place, name_width);
 	case HIST_TID:
 		width = width > PLACE_TID_WIDTH ? width - PLACE_TID_WIDTH : 0;
 		return fprintf(to, "%7d:", (int)place->tid) +
-		       print_text(to, place->task->comm->text, width, style.cut ? width : -1);
+		       put_padded(to, place->task->comm->text, width, style.cut ? width : -1);
 	case HIST_CPU: return fprintf(to, "%.*d", width, place->cpu);
 	case HIST_SOCKET: return fprintf(to, "%*.*d", width, width > 3 ? width - 3 : 0, (int)place->details->socket);
 	case HIST_TIME: return print_time(to, style.nanoseconds, place->details->time_ns);
-	case HIST_SRCLINE: return print_text(to, place->details->srcline, 0, most);
-	case HIST_SRCFILE: return print_text(to, place->details->srcfile, 0, most);
-	case HIST_TRACE: return print_text(to, place->details->trace, 0, most);
-	case HIST_STATE: return print_text(to, place->details->state, 0, most);
-	case HIST_WAKER: return print_text(to, place->details->waker, 0, most);
-	case HIST_HOST: return print_text(to, place->details->host, 0, most);
-	case HIST_PARENT: return print_text(to, place_parent_text(place), width, most);
+	case HIST_SRCLINE: return put_padded(to, place->details->srcline, 0, most);
+	case HIST_SRCFILE: return put_padded(to, place->details->srcfile, 0, most);
+	case HIST_TRACE: return put_padded(to, place->details->trace, 0, most);
+	case HIST_STATE: return put_padded(to, place->details->state, 0, most);
+	case HIST_WAKER: return put_padded(to, place->details->waker, 0, most);
+	case HIST_HOST: return put_padded(to, place->details->host, 0, most);
+	case HIST_PARENT: return put_padded(to, place_parent_text(place), width, most);
 	case HIST_CGROUP_ID:
 		return fprintf(to, "%" PRIu64 "/0x%" PRIx64, place->details->cgroup_device, number_of(place, key));
-	case HIST_CGROUP: return print_text(to, place->details->cgroup, 0, -1);
+	case HIST_CGROUP: return put_padded(to, place->details->cgroup, 0, -1);
 	case HIST_ADDRESS: return fprintf(to, "0x%-16" PRIx64, number_of(place, key));
 	case HIST_PARALLELISM: return fprintf(to, "%*" PRIu64, width, number_of(place, key));
 	case HIST_CODE_PAGE_SIZE: return details_text_page_size(to, number_of(place, key), width);
