@@ -188,6 +188,7 @@ def nr_functions(judge, program, addresses):
 CXX_BUILDS = [('g++', ['-g', '-O0']), ('g++', ['-g', '-O2']), ('g++', ['-g', '-O2', '-gdwarf-4']),
               ('g++', ['-g', '-O2', '-flto']), ('g++', ['-g', '-O2', '-gsplit-dwarf']), ('clang++', ['-g', '-O0']),
               ('clang++', ['-g', '-O2']), ('clang++', ['-g', '-O2', '-gdwarf-4']),
+              ('g++', ['-g', '-O2', '-gsplit-dwarf', '-fdebug-types-section']),
               ('clang++', ['-g', '-O2', '-gsplit-dwarf']), ('clang++', ['-g', '-O2', '-flto', '-fuse-ld=lld'])]
 
 

@@ -241,7 +241,7 @@ static void make_packed(struct packed_file *file, size_t len, unsigned harm)
 	assert_true(elf_update(elf, ELF_C_WRITE) > 0);
 	elf_end(elf);
 	file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
-	file->section = elf_section_find(file->elf, file->fd, ".debug_info");
+	file->section = elf_section_find(file->elf, file->fd, ".debug_info", NULL);
 	assert_int_equal(file->section.len, len);
 }
 

@@ -24,9 +24,13 @@ enum {
 	STEPS_PER_BYTE = 8,   /* of entries and ranges, which have at least one byte */
 	STEPS_MORE = 1 << 20, /* of any object */
 	MAX_OVERLAPPING = 8,  /* units that begin before an address and after the one it is in */
-	ROOT_BYTES = 512,     /* of a unit, that are read to know where its code is */
-	RANGE_BYTES = 64,     /* of a list, that are read for one range, which has two numbers */
-	MAX_LINKAGE = 4,      /* sections */
+	/* Of sections that have one type each, and for each such section. */
+	MAX_TYPE_BYTES = 1 << 28,
+	TYPE_BYTES_MORE = 1 << 12,
+	FRONT_BYTES = 40, /* of a unit: more than its header has */
+	ROOT_BYTES = 512, /* of a unit, that are read to know where its code is */
+	RANGE_BYTES = 64, /* of a list, that are read for one range, which has two numbers */
+	MAX_LINKAGE = 4,  /* sections */
 	/* Of abbreviations; units share a table or have one each, and those of another version read it once more. */
 	ABBREV_READS = 2,
 	ABBREV_BYTES_MORE = 1 << 16, /* of any object */
@@ -98,12 +102,41 @@ struct dwarf {
 	uint64_t abbrev_bytes; /* likewise */
 };
 
+static bool read_unit_header(struct cursor *at, struct dwarf_unit *ret);
+
+/* Whether a section has one unit, of a type. */
+static bool is_of_type(struct elf_section *section)
+{
+	uint8_t front[FRONT_BYTES];
+	struct cursor at = cursor_over((struct span){front, elf_section_peek(section, 0, front, sizeof(front))});
+	struct dwarf_unit unit = {0};
+
+	return read_unit_header(&at, &unit) && (unit.type == DW_UT_type || unit.type == DW_UT_split_type) &&
+	       unit.len >= section->len;
+}
+
+/* In a file that was not linked (.dwo), each type may have a section of its own before that of the code. */
+static struct elf_section find_info(struct dwarf *dwarf, const char *name)
+{
+	struct elf_section section = elf_section_find(dwarf->elf, dwarf->fd, name, NULL);
+	uint64_t passed = 0;
+
+	while (section.len && passed < MAX_TYPE_BYTES && is_of_type(&section)) {
+		Elf_Scn *its = section.scn;
+		passed += section.len + TYPE_BYTES_MORE;
+		elf_section_fini(&section);
+		section = elf_section_find(dwarf->elf, dwarf->fd, name, its);
+	}
+	return section;
+}
+
 static struct elf_section *section_of(struct dwarf *dwarf, unsigned which)
 {
 	const char *name = (dwarf->is_split ? split_names : section_names)[which];
 
 	if (!dwarf->found[which] && name)
-		dwarf->sections[which] = elf_section_find(dwarf->elf, dwarf->fd, name);
+		dwarf->sections[which] =
+			which == INFO ? find_info(dwarf, name) : elf_section_find(dwarf->elf, dwarf->fd, name, NULL);
 	dwarf->found[which] = true;
 	return &dwarf->sections[which];
 }
@@ -305,7 +338,7 @@ static bool units_add(struct dwarf *dwarf, const struct dwarf_unit *unit)
 static void read_units(struct dwarf *dwarf, uint64_t until)
 {
 	struct elf_section *info = section_of(dwarf, INFO);
-	uint8_t front[40]; /* more than a header has */
+	uint8_t front[FRONT_BYTES];
 
 	while (dwarf->units_end < info->len && dwarf->units_end <= until) {
 		struct dwarf_unit unit = {.dwarf = dwarf, .offset = dwarf->units_end};

@@ -161,9 +161,9 @@ bool elf_section_unpack_ahead(struct elf_section *section, uint64_t most)
 	return true;
 }
 
-struct elf_section elf_section_find(Elf *elf, int fd, const char *name)
+struct elf_section elf_section_find(Elf *elf, int fd, const char *name, Elf_Scn *behind)
 {
-	Elf_Scn *scn = NULL;
+	Elf_Scn *scn = behind;
 	size_t names;
 
 	while (!elf_file_names(elf, &names) && (scn = elf_nextscn(elf, scn))) {

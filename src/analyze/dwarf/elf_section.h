@@ -32,8 +32,9 @@ struct elf_section {
 /*
  * The section of that name (".debug_info"), or its compressed form with the name of old linkers (".zdebug_info"). fd:
  * of the file of `elf`, or -1 if libelf has the bytes in memory; both must stay open as long as the section is used.
+ * behind: a section that it stands behind; NULL: the first of that name.
  */
-struct elf_section elf_section_find(Elf *elf, int fd, const char *name);
+struct elf_section elf_section_find(Elf *elf, int fd, const char *name, Elf_Scn *behind);
 void elf_section_fini(struct elf_section *section);
 
 /* A part of the section. len 0: some of it is missing, or out of memory. Valid until elf_section_fini(). */
