@@ -133,12 +133,26 @@ struct text_stream {
 	size_t *ret_len;
 };
 
+static ssize_t buf_stream_write(void *cookie, const char *bytes, size_t len)
+{
+	struct buf *buf = cookie;
+
+	buf_put(buf, bytes, len);
+	return buf->failed ? 0 : (ssize_t)len;
+}
+
+FILE *buf_stream_open(struct buf *buf)
+{
+	static const cookie_io_functions_t functions = {.write = buf_stream_write};
+
+	return fopencookie(buf, "w", functions);
+}
+
 static ssize_t text_stream_write(void *cookie, const char *bytes, size_t len)
 {
 	struct text_stream *stream = cookie;
 
-	buf_put(&stream->buf, bytes, len);
-	return stream->buf.failed ? 0 : (ssize_t)len;
+	return buf_stream_write(&stream->buf, bytes, len);
 }
 
 static int text_stream_close(void *cookie)

@@ -58,6 +58,9 @@ const char *buf_text(struct buf *buf);
  */
 FILE *text_stream_open(char **ret_text, size_t *ret_len);
 
+/* A stream that writes to the end of a buf, which fclose(3) leaves as it is; borrowed. NULL: out of memory. */
+FILE *buf_stream_open(struct buf *buf);
+
 static inline struct span buf_span(const struct buf *buf)
 {
 	return (struct span){buf->data, buf->len};

@@ -56,8 +56,8 @@ PUBLIC = {
     'store': 'store.h',
     'cmd/input': '''input.h loss_data.h records.h sample_filter.h sample_key.h sample_walk.h sandbox.h
                     store_input.h''',
-    'cmd/text': '''details_text.h dump.h header_text.h memory_text.h place_text.h put_text.h sample_details.h
-                   sample_text.h thread_values.h waker_chain.h''',
+    'cmd/text': '''details_text.h dump.h header_text.h memory_text.h ordered_text.h place_text.h put_text.h
+                   sample_details.h sample_text.h thread_values.h waker_chain.h''',
     'cmd/view': 'view.h',
     'cmd/page': 'page.h page_times.h page_tree.h',
     'cmd/export': 'feed.h send.h',

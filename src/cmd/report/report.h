@@ -2,6 +2,7 @@
 /* report: the options of `millrace report`, and what it prints. Private to the room; one thread. */
 #pragma once
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,14 +76,15 @@ struct graph_options {
 	char separator;     /* of folded chains; 0: ';' */
 };
 
-/* What -g srcline and -g address show of frames, looked up once. */
+/* What -g srcline and -g address show of frames, looked up once. Any thread. */
 struct frame_lines {
 	struct debug_info *info;
 	const struct stacks *stacks;
-	bool full_paths, offsets; /* offsets: "+12" where no line is known */
+	bool full_paths, offsets;     /* offsets: "+12" where no line is known */
+	_Atomic(const char *) *texts; /* by frame; NULL: not looked up; "": not known. NULL: they are not asked for */
+	pthread_mutex_t lock;         /* of what follows */
 	struct pool pool;
 	struct hash_table kept; /* texts, by their hash */
-	const char **texts;     /* by frame; NULL: not looked up; "": not known */
 };
 
 /* How the lines of a graph begin. */
@@ -93,7 +95,7 @@ struct rails {
 
 struct graph {
 	const struct graph_options *options;
-	struct frame_lines lines;
+	struct frame_lines *lines; /* borrowed, as all that is const */
 	const struct tally *tally;
 	const struct stacks *stacks;
 	struct calltree tree;
@@ -107,9 +109,16 @@ struct graph {
 	uint64_t entry_period;  /* of the entry that is printed */
 };
 
-/* 0 or -ENOMEM; graph_fini() in any case. The samples are of this event, and all were taken. */
-int graph_init(struct graph *graph, const struct graph_options *options, const struct samples *samples,
-	       const struct tally *tally);
+/* 0 or -ENOMEM; frame_lines_fini() in any case. All samples were taken. */
+int frame_lines_init(struct frame_lines *lines, const struct graph_options *options, const struct samples *samples);
+void frame_lines_fini(struct frame_lines *lines);
+
+/*
+ * 0 or -ENOMEM; graph_fini() in any case. The samples are of this event, and all were taken. A graph is one thread's;
+ * others may have graphs of the same.
+ */
+int graph_init(struct graph *graph, const struct graph_options *options, const struct tally *tally,
+	       struct frame_lines *lines);
 void graph_fini(struct graph *graph);
 
 /* entry_period: its share with children, where they are counted. 0 or -ENOMEM. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,19 +38,34 @@ static const char *keep_line(struct frame_lines *lines, const char *text, size_t
 	return copy && !hash_table_add(&lines->kept, key, copy) ? copy : NULL;
 }
 
-/* "": not known. */
-static const char *look_up_line(struct frame_lines *lines, const struct location *at)
+/* Nothing: not known. */
+static void put_line(const struct frame_lines *lines, const struct location *at, struct buf *out)
 {
 	unsigned flags = lines->full_paths ? SOURCE_FULL_PATH : 0;
+
+	if (source_text_line(lines->info, at, flags, out))
+		return;
+	out->len = 0;
+	if (lines->offsets && at->symbol)
+		buf_printf(out, "+%" PRIu64, at->address - at->symbol->start);
+}
+
+/* One of several threads that look up the same line keeps it for all. */
+static const char *find_line(struct frame_lines *lines, uint32_t frame)
+{
 	AUTO_BUF struct buf text = {0};
 
-	if (!source_text_line(lines->info, at, flags, &text)) {
-		text.len = 0;
-		if (lines->offsets && at->symbol)
-			buf_printf(&text, "+%" PRIu64, at->address - at->symbol->start);
+	put_line(lines, stacks_location(lines->stacks, frame), &text);
+	const char *wanted = buf_text(&text), *kept = "";
+	if (wanted[0]) {
+		pthread_mutex_lock(&lines->lock);
+		kept = keep_line(lines, wanted, text.len);
+		pthread_mutex_unlock(&lines->lock);
 	}
-	const char *kept = text.len && !text.failed ? keep_line(lines, buf_text(&text), text.len) : NULL;
-	return kept ? kept : "";
+	kept = kept ? kept : "";
+	/* Pairs with the load in frame_line(). */
+	atomic_store_explicit(&lines->texts[frame], kept, memory_order_release);
+	return kept;
 }
 
 /* NULL: not known, or not asked for. */
@@ -59,29 +75,41 @@ static const char *frame_line(void *ctx, uint32_t frame)
 
 	if (!lines->texts)
 		return NULL;
-	if (!lines->texts[frame])
-		lines->texts[frame] = look_up_line(lines, stacks_location(lines->stacks, frame));
-	return lines->texts[frame][0] ? lines->texts[frame] : NULL;
+	const char *text = atomic_load_explicit(&lines->texts[frame], memory_order_acquire);
+	if (!text)
+		text = find_line(lines, frame);
+	return text[0] ? text : NULL;
 }
 
-int graph_init(struct graph *graph, const struct graph_options *options, const struct samples *samples,
-	       const struct tally *tally)
+int frame_lines_init(struct frame_lines *lines, const struct graph_options *options, const struct samples *samples)
 {
-	const struct calltree_lines lines = {.line = frame_line, .ctx = &graph->lines};
+	*lines = (struct frame_lines){
+		.info = machine_debug_info(samples->machine),
+		.stacks = samples->stacks,
+		.full_paths = options->full_paths,
+		.offsets = options->key == CALLTREE_ADDRESS,
+	};
+	pthread_mutex_init(&lines->lock, NULL);
+	if (options->key != CALLTREE_FUNCTION)
+		lines->texts = calloc(stacks_end_frame(samples->stacks), sizeof(*lines->texts));
+	return options->key != CALLTREE_FUNCTION && !lines->texts ? -ENOMEM : 0;
+}
 
-	*graph = (struct graph){.options = options, .tally = tally, .stacks = samples->stacks};
-	if (options->key != CALLTREE_FUNCTION) {
-		graph->lines = (struct frame_lines){
-			.info = machine_debug_info(samples->machine),
-			.stacks = samples->stacks,
-			.full_paths = options->full_paths,
-			.offsets = options->key == CALLTREE_ADDRESS,
-			.texts = calloc(stacks_end_frame(samples->stacks), sizeof(*graph->lines.texts)),
-		};
-		if (!graph->lines.texts)
-			return -ENOMEM;
-	}
-	return calltree_init(&graph->tree, samples->stacks, options->key, &lines);
+void frame_lines_fini(struct frame_lines *lines)
+{
+	free(lines->texts);
+	hash_table_fini(&lines->kept);
+	pool_fini(&lines->pool);
+	pthread_mutex_destroy(&lines->lock);
+}
+
+int graph_init(struct graph *graph, const struct graph_options *options, const struct tally *tally,
+	       struct frame_lines *lines)
+{
+	const struct calltree_lines texts = {.line = frame_line, .ctx = lines};
+
+	*graph = (struct graph){.options = options, .tally = tally, .stacks = lines->stacks, .lines = lines};
+	return calltree_init(&graph->tree, lines->stacks, options->key, &texts);
 }
 
 void graph_fini(struct graph *graph)
@@ -89,9 +117,6 @@ void graph_fini(struct graph *graph)
 	calltree_fini(&graph->tree);
 	buf_fini(&graph->text);
 	buf_fini(&graph->levels);
-	free(graph->lines.texts);
-	hash_table_fini(&graph->lines.kept);
-	pool_fini(&graph->lines.pool);
 }
 
 static const struct calltree_node *node_at(const struct graph *graph, uint32_t node)
@@ -125,7 +150,7 @@ static void put_margin(struct graph *graph, int margin)
 static void put_frame(struct graph *graph, uint32_t node)
 {
 	const struct location *at = stacks_location(graph->stacks, node_at(graph, node)->frame);
-	const char *line = frame_line(&graph->lines, node_at(graph, node)->frame);
+	const char *line = frame_line(graph->lines, node_at(graph, node)->frame);
 	struct buf *text = &graph->text;
 
 	if (!at->symbol) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "base/escape.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/text/details_text.h"
+#include "cmd/text/ordered_text.h"
 #include "cmd/text/place_text.h"
 #include "cmd/text/put_text.h"
 #include "perfdata/feature.h"
@@ -423,12 +425,12 @@ static void count_all(struct table *table)
 	}
 }
 
-static int print_entries(struct table *table, struct graph *graph)
+static int print_entries(struct table *table, struct graph *graph, size_t first, size_t end)
 {
 	const struct table_options *options = table->options;
 	int err = 0;
 
-	for (size_t i = 0; i < table->nr && !err && !ferror(table->to); i++) {
+	for (size_t i = first; i < end && !err && !ferror(table->to); i++) {
 		const struct hist_entry *entry = table->entries[i];
 		uint64_t shown = options->children ? entry->children_period : entry->period;
 		if (entry->place.filtered || table_percent(table, 0, shown) < options->percent_limit)
@@ -437,6 +439,69 @@ static int print_entries(struct table *table, struct graph *graph)
 		if (graph)
 			err = graph_print(graph, entry, shown);
 	}
+	return err;
+}
+
+/* A table whose rows are printed by several threads. */
+struct shared_table {
+	const struct table *table;
+	struct graph *graph;  /* the first thread's; NULL: none */
+	struct graph *graphs; /* of the others; zeroed: not used yet */
+	size_t rows_of_piece;
+};
+
+/* 0 or -ENOMEM; *ret NULL: none is printed. */
+static int graph_of(const struct shared_table *shared, unsigned worker, FILE *to, struct graph **ret)
+{
+	const struct graph *like = shared->graph;
+	struct graph *graph = worker && like ? &shared->graphs[worker - 1] : shared->graph;
+
+	if (graph && !graph->options) {
+		int err = graph_init(graph, like->options, like->tally, like->lines);
+		if (err) {
+			*graph = (struct graph){0};
+			return err;
+		}
+		graph->total = like->total;
+		graph->shown_total = like->shown_total;
+	}
+	if (graph)
+		graph->to = to;
+	*ret = graph;
+	return 0;
+}
+
+static int print_piece(void *ctx, unsigned worker, unsigned piece, FILE *to)
+{
+	const struct shared_table *shared = ctx;
+	const size_t first = piece * shared->rows_of_piece, left = shared->table->nr - first;
+	const size_t nr = left < shared->rows_of_piece ? left : shared->rows_of_piece;
+	struct table table = *shared->table;
+	struct graph *graph;
+	int err = graph_of(shared, worker, to, &graph);
+
+	table.to = to;
+	return err ? err : print_entries(&table, graph, first, first + nr);
+}
+
+/* The rows at the top take the most time, by their graphs. */
+static int print_rows(struct table *table, struct graph *graph)
+{
+	enum { ROWS_WITH_GRAPHS = 4, ROWS = 64, FEW_PIECES = 8 };
+	const unsigned nr_workers = ordered_text_workers();
+	struct shared_table shared = {.table = table, .graph = graph, .rows_of_piece = graph ? ROWS_WITH_GRAPHS : ROWS};
+	const size_t nr_pieces = (table->nr + shared.rows_of_piece - 1) / shared.rows_of_piece;
+
+	if (nr_workers < 2 || nr_pieces <= FEW_PIECES || nr_pieces > UINT_MAX)
+		return print_entries(table, graph, 0, table->nr);
+	shared.graphs = graph ? calloc(nr_workers - 1, sizeof(*shared.graphs)) : NULL;
+	if (graph && !shared.graphs)
+		return -ENOMEM;
+	const struct ordered_text text = {.nr_pieces = (unsigned)nr_pieces, .put = print_piece, .ctx = &shared};
+	int err = ordered_text_print(table->to, &text);
+	for (unsigned i = 0; shared.graphs && i < nr_workers - 1; i++)
+		graph_fini(&shared.graphs[i]);
+	free(shared.graphs);
 	return err;
 }
 
@@ -665,7 +730,7 @@ static int table_print(FILE *to, const struct table_subject *subject, const stru
 		graph->shown_total = sums[0];
 		graph->to = to;
 	}
-	err = hierarchy ? print_level(&table, hierarchy_first(hierarchy), 0, graph) : print_entries(&table, graph);
+	err = hierarchy ? print_level(&table, hierarchy_first(hierarchy), 0, graph) : print_rows(&table, graph);
 	fputs("\n\n", to);
 	return err;
 }
@@ -728,14 +793,18 @@ static int print_with_graph(const struct report_tables *tables, const struct tab
 			    const struct event_samples *samples, const struct event_desc *event, FILE *to)
 {
 	const struct report_options *options = tables->options;
-	struct graph graph;
+	struct frame_lines lines;
+	struct graph graph = {0};
 
 	if (options->graph.mode == GRAPH_NONE || !has_chains(event))
 		return table_print(to, subject, &options->table, NULL);
-	int err = graph_init(&graph, &options->graph, tables->samples, &samples->tally);
+	int err = frame_lines_init(&lines, &options->graph, tables->samples);
+	if (!err)
+		err = graph_init(&graph, &options->graph, &samples->tally, &lines);
 	if (!err)
 		err = table_print(to, subject, &options->table, &graph);
 	graph_fini(&graph);
+	frame_lines_fini(&lines);
 	return err;
 }
 
