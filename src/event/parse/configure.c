@@ -114,14 +114,14 @@ static const struct {
 };
 
 /* Nothing runs for a dummy: it has no registers and no branches, and the kernel refuses the latter. */
-static bool is_dummy(const struct perf_event_attr *attr)
+bool attr_is_dummy(const struct perf_event_attr *attr)
 {
 	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
 }
 
 static void set_registers(struct perf_event_attr *attr, const struct event_options *options)
 {
-	if (is_dummy(attr))
+	if (attr_is_dummy(attr))
 		return;
 	if (options->intr_regs) {
 		attr->sample_type |= PERF_SAMPLE_REGS_INTR;
@@ -136,7 +136,7 @@ static void set_registers(struct perf_event_attr *attr, const struct event_optio
 /* The event's own terms stand above -j. */
 static void set_branches(struct perf_event_attr *attr, const struct event_options *options)
 {
-	if (!options->branches || is_dummy(attr) || attr->branch_sample_type)
+	if (!options->branches || attr_is_dummy(attr) || attr->branch_sample_type)
 		return;
 	attr->sample_type |= PERF_SAMPLE_BRANCH_STACK;
 	attr->branch_sample_type = options->branches;
@@ -200,7 +200,7 @@ static int add_side_band(struct event_list *list, const struct setup *setup)
 	bool side_channel = setup->options->side_channel;
 
 	/* One that is overwritten keeps nothing from the start. */
-	if (list->nr && is_dummy(&list->events[0].attr) && !(side_channel && list->events[0].attr.write_backward))
+	if (list->nr && attr_is_dummy(&list->events[0].attr) && !(side_channel && list->events[0].attr.write_backward))
 		return 0;
 
 	struct event event = list_new_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY);
@@ -626,7 +626,7 @@ int event_list_configure(struct event_list *list, const struct event_options *gi
 		if (list->events[i].behind_leader)
 			follow_leader(&list->events[i]);
 	}
-	if (options->side_channel && is_dummy(&list->events[tracking].attr))
+	if (options->side_channel && attr_is_dummy(&list->events[tracking].attr))
 		set_side_channel(list, tracking);
 	set_ids(list, options->pipe_output);
 	return 0;

@@ -90,6 +90,15 @@ struct event_options {
  */
 int event_list_configure(struct event_list *list, const struct event_options *options, struct diag *reterr);
 
+bool attr_is_dummy(const struct perf_event_attr *attr);
+
+/* Of a list that is configured. */
+bool event_list_copies_stacks(const struct event_list *list); /* whether samples of any event have stacks */
+bool event_list_unwinds(const struct event_list *list);       /* whether any of those is stored as a call chain */
+bool event_list_only_unwinds(const struct event_list *list);  /* whether there are stacks, and all of them are */
+/* Between two samples on a CPU, at least, in ns; 0: an event may come at any time. */
+uint64_t event_list_interval_ns(const struct event_list *list);
+
 /*
  * Converts the argument of -j, such as "any_call,u", to PERF_SAMPLE_BRANCH_*. Privileges alone (u, k, hv) mean any
  * branch, as in perf. -EINVAL: the diag lists the words.

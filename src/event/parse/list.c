@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "event/names/names.h"
+#include "event/parse/configure.h"
 #include "event/parse/event.h"
 #include "event/parse/parse.h"
 
@@ -312,4 +313,46 @@ int cgroup_assign_all(struct event_list *list, const char *name, struct diag *re
 			return err;
 	}
 	return 0;
+}
+
+bool event_list_copies_stacks(const struct event_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		if (list->events[i].attr.sample_stack_user)
+			return true;
+	return false;
+}
+
+bool event_list_unwinds(const struct event_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		if (list->events[i].unwinds)
+			return true;
+	return false;
+}
+
+bool event_list_only_unwinds(const struct event_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		if (list->events[i].attr.sample_stack_user && !list->events[i].unwinds)
+			return false;
+	return event_list_unwinds(list);
+}
+
+uint64_t event_list_interval_ns(const struct event_list *list)
+{
+	uint64_t shortest = UINT64_MAX;
+
+	for (size_t i = 0; i < list->nr; i++) {
+		const struct perf_event_attr *attr = &list->events[i].attr;
+		bool software = attr->type == PERF_TYPE_SOFTWARE;
+		bool clock = software &&
+			     (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+		uint64_t interval_ns = attr->freq && attr->sample_freq ? UINT64_C(1000000000) / attr->sample_freq
+				       : clock && !attr->freq          ? attr->sample_period
+								       : 0;
+		if (!attr_is_dummy(attr))
+			shortest = interval_ns < shortest ? interval_ns : shortest;
+	}
+	return shortest == UINT64_MAX ? 0 : shortest;
 }

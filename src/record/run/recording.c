@@ -51,6 +51,7 @@
 #include "record/run/supervise.h"
 #include "record/setup/eventset.h"
 #include "record/setup/fd_closer.h"
+#include "record/setup/memory_plan.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"
 #include "record/setup/trigger_events.h"
@@ -82,8 +83,7 @@ struct recording {
 	struct trigger_events trigger;
 	struct plan plan;
 	struct eventset set;
-	uint64_t most_ring_bytes;  /* of all rings together */
-	size_t pool_bytes;         /* 0: the default of the pool (--flight) */
+	struct memory_plan memory;
 	struct early_drain *early; /* NULL: no task events, or readers run */
 	struct steering steering;
 	struct overwrite *overwrite;
@@ -248,49 +248,9 @@ static int describe_events(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
-/* Is there memory before the writer whose size the user did not name? */
-static bool has_default_pool(const struct recording_options *options)
+static int plan_memory(struct recording *rec, struct diag *reterr)
 {
-	return !options->buffer_bytes && !options->rotation.history_ns;
-}
-
-/* Storage may stall for seconds: what comes then waits here. Memory is touched when it is needed, not before. */
-static size_t default_pool_bytes(const struct recording_options *options)
-{
-	enum { LEAST = 1 << 20, MOST = 1 << 30, WHEN_FROZEN = 64 << 20, PART_OF_AVAILABLE = 8 };
-	/* All of the latter is touched at the start, and tasks are stopped before it is full. */
-	size_t most = options->on_pressure == ON_PRESSURE_FREEZE ? WHEN_FROZEN : MOST;
-	uint64_t available = memory_available("");
-	uint64_t bytes = available / PART_OF_AVAILABLE;
-
-	if (!available)
-		return options->on_pressure == ON_PRESSURE_FREEZE ? WHEN_FROZEN : 0; /* the pool's own */
-	if (bytes > most)
-		return most;
-	return bytes > LEAST ? (size_t)bytes : LEAST;
-}
-
-/* Of what the user named, or of what is sane here: rings get what the memory before the writer leaves. */
-static int divide_memory(struct recording *rec, struct diag *reterr)
-{
-	enum { PART_OF_MEMORY = 32 };
-	const struct recording_options *options = rec->options;
-	uint64_t half = options->max_memory / 2;
-
-	rec->most_ring_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / PART_OF_MEMORY;
-	rec->pool_bytes = options->buffer_bytes;
-	if (has_default_pool(options))
-		rec->pool_bytes = default_pool_bytes(options);
-	if (!options->max_memory)
-		return 0;
-	if (has_default_pool(options) && rec->pool_bytes > half)
-		rec->pool_bytes = (size_t)half;
-	if (rec->pool_bytes >= options->max_memory)
-		return diag_set(reterr, -ENOMEM,
-				"--max-memory=%lluK leaves nothing for rings beside --buffer-memory=%zuK",
-				(unsigned long long)options->max_memory / 1024, rec->pool_bytes / 1024);
-	rec->most_ring_bytes = options->max_memory - rec->pool_bytes;
-	return 0;
+	return memory_plan_make(rec->options, &rec->memory, reterr);
 }
 
 /* Where closing the events takes long, another process does it. If it cannot be started, we do. */
@@ -337,64 +297,6 @@ static size_t later_fds(const struct recording *rec)
 	       (options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0);
 }
 
-static bool is_dummy(const struct perf_event_attr *attr)
-{
-	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
-}
-
-/* Between two samples of a CPU at least; 0: an event may come at any time. */
-static uint64_t sampling_interval_ns(const struct event_list *events)
-{
-	uint64_t shortest = UINT64_MAX;
-
-	for (size_t i = 0; i < events->nr; i++) {
-		const struct perf_event_attr *attr = &events->events[i].attr;
-		bool software = attr->type == PERF_TYPE_SOFTWARE;
-		bool clock = software &&
-			     (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
-		uint64_t interval_ns = attr->freq && attr->sample_freq ? UINT64_C(1000000000) / attr->sample_freq
-				       : clock && !attr->freq          ? attr->sample_period
-								       : 0;
-		if (is_dummy(attr))
-			continue;
-		shortest = interval_ns < shortest ? interval_ns : shortest;
-	}
-	return shortest == UINT64_MAX ? 0 : shortest;
-}
-
-/* Whether stacks come, and none of them is stored. */
-static bool only_unwinds(const struct recording *rec)
-{
-	bool unwinds_any = false;
-
-	for (size_t i = 0; i < rec->options->events->nr; i++) {
-		const struct event *event = &rec->options->events->events[i];
-		if (event->attr.sample_stack_user && !event->unwinds)
-			return false;
-		unwinds_any |= event->unwinds;
-	}
-	return unwinds_any;
-}
-
-/*
- * Stacks that are unwound at once are large in the rings, little is left of them: what a wake-up costs is a large part
- * of the work. 0: others come, or they come too irregularly to know.
- */
-static uint64_t margin_bytes(const struct recording *rec)
-{
-	enum { OTHER_FIELDS = 1 << 10 };
-	static const uint64_t late_ns = 100000000;
-	const struct event_list *events = rec->options->events;
-	uint64_t interval_ns = sampling_interval_ns(events), bytes = 0;
-
-	if (rec->options->threads || !only_unwinds(rec) || !interval_ns)
-		return 0;
-	for (size_t i = 0; i < events->nr; i++)
-		if (!is_dummy(&events->events[i].attr))
-			bytes += events->events[i].attr.sample_stack_user + OTHER_FIELDS;
-	return late_ns / interval_ns * bytes;
-}
-
 /* Those of the overwrite channel are as large as those that are drained. */
 static int open_rings(struct recording *rec, struct diag *reterr)
 {
@@ -405,10 +307,10 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	enum { WAKEUP = 1 << 20, WAKEUP_OF_THREADS = 256 << 10 };
 	struct ring_sizes sizes = rec->options->ring;
 
-	sizes.most_bytes = rec->most_ring_bytes;
+	sizes.most_bytes = rec->memory.most_ring_bytes;
 	sizes.bounded = rec->options->max_memory != 0;
 	sizes.wakeup_bytes = rec->options->threads ? WAKEUP_OF_THREADS : WAKEUP;
-	sizes.margin_bytes = margin_bytes(rec);
+	sizes.margin_bytes = rec->memory.ring_margin_bytes;
 	rec->set.later_fds = later_fds(rec);
 	int early_err = early_drain_new(&rec->plan, rec->options->realtime, &rec->early);
 	AUTO_FD int pausing = fd_closer_pause_others(rec->options->events);
@@ -425,27 +327,6 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	return err ? err : eventset_set_filters(&rec->set, reterr);
 }
 
-/* Extents are what is dropped: small enough that little more than the limit demands is dropped. */
-static size_t history_extent_bytes(uint64_t limit_bytes)
-{
-	enum { PARTS = 16, LEAST = 64 << 10 };
-	uint64_t bytes = limit_bytes / PARTS / 4096 * 4096;
-
-	return bytes < LEAST ? LEAST : bytes > EXTENT_BYTES_SMALL ? EXTENT_BYTES_SMALL : (size_t)bytes;
-}
-
-/* Files end at a size as it is seen, batch by batch. 0: the default does. */
-static size_t marked_batch_bytes(const struct recording_options *options)
-{
-	enum { PARTS = 8, LEAST = 64 << 10, MOST = 1 << 20 };
-	uint64_t mark = options->rotation.bytes;
-
-	if (options->max_bytes && (!mark || options->max_bytes < mark))
-		mark = options->max_bytes;
-	uint64_t bytes = mark / PARTS / 4096 * 4096;
-	return !mark || bytes > MOST ? 0 : bytes < LEAST ? LEAST : (size_t)bytes;
-}
-
 static int open_steering(struct recording *rec, struct diag *reterr)
 {
 	const struct governor_bounds bounds = {.cpus = rec->options->max_cpus,
@@ -455,41 +336,6 @@ static int open_steering(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "eventfd: %s", strerror(-err)) : 0;
 }
 
-/* Whether any stack is unwound by workers. */
-static bool unwinds(const struct recording *rec)
-{
-	for (size_t i = 0; i < rec->options->events->nr; i++)
-		if (rec->options->events->events[i].unwinds)
-			return true;
-	return false;
-}
-
-static bool copies_stacks(const struct recording *rec)
-{
-	for (size_t i = 0; i < rec->options->events->nr; i++)
-		if (rec->options->events->events[i].attr.sample_stack_user)
-			return true;
-	return false;
-}
-
-/*
- * Of the memory before the output, from the start. A page that is touched for the first time costs a draining thread
- * as much as some hundred records; where all CPUs are busy one thread stores what several drain, late, so that much of
- * the memory is used. Of stacks all of it is, and where nothing may be lost no thread waits for pages.
- */
-static size_t ready_bytes(const struct recording *rec)
-{
-	enum { OF_EACH_CPU = 4 << 20, LEAST_SHARED = 64 << 20 };
-	const struct recording_options *options = rec->options;
-	size_t bytes = OF_EACH_CPU * cpuset_count_allowed();
-
-	if (rec->task_pauser.frozen || (options->cpus_per_thread && copies_stacks(rec)))
-		return SIZE_MAX;
-	if (!options->cpus_per_thread)
-		return options->threads ? bytes : 0;
-	return bytes > LEAST_SHARED ? bytes : LEAST_SHARED;
-}
-
 /*
  * Real-time threads that only store: more of them than can be of use take CPUs from the load, and wait for each other
  * and for the file system. 0: as many as CPUs, for what is compressed or unwound.
@@ -497,16 +343,17 @@ static size_t ready_bytes(const struct recording *rec)
 static size_t nr_workers(const struct recording *rec)
 {
 	enum { OF_EACH_THREAD = 2 };
+	const struct recording_options *options = rec->options;
 	size_t cpus = cpuset_count_allowed();
-	size_t nr = OF_EACH_THREAD * (rec->options->threads ? rec->layout.nr_threads : 1);
+	size_t nr = OF_EACH_THREAD * (options->threads ? rec->layout.nr_threads : 1);
 
-	return rec->options->compression_level || unwinds(rec) ? 0 : nr < cpus ? nr : cpus;
+	return options->compression_level || event_list_unwinds(options->events) ? 0 : nr < cpus ? nr : cpus;
 }
 
 /* Whether stages wait for other records, and leave little of a batch: what is left costs them more than compression. */
 static bool keeps_batches(const struct recording *rec)
 {
-	return unwinds(rec) || rec->options->sampling.off_cpu.on;
+	return event_list_unwinds(rec->options->events) || rec->options->sampling.off_cpu.on;
 }
 
 static int start_pool(struct recording *rec, struct diag *reterr)
@@ -528,20 +375,14 @@ static int start_pool(struct recording *rec, struct diag *reterr)
 	 * Where all CPUs are busy what is drained piles up before workers that share theirs. To compress what it is
 	 * unwound to is as short.
 	 */
-	params.realtime = !params.level || only_unwinds(rec);
+	params.realtime = !params.level || event_list_only_unwinds(rec->options->events);
 	params.no_index = !params.level && !options->rotation.history_ns;
-	params.budget_bytes = rec->pool_bytes;
-	if (params.no_index)
-		params.extent_bytes = marked_batch_bytes(options);
-	/* Who looks on gets an extent for each pass, however little is in it; little is left of stacks. */
-	if ((rec->output.dest.pipe || only_unwinds(rec)) && params.level)
-		params.extent_bytes = EXTENT_BYTES_SMALL;
+	params.budget_bytes = rec->memory.pool_bytes;
+	params.ready_bytes = rec->memory.ready_bytes;
+	params.extent_bytes = memory_plan_extent_bytes(options, rec->output.dest.pipe);
 	params.pressure = rec->task_pauser.frozen ? &rec->task_pauser.pressure : NULL;
-	params.ready_bytes = ready_bytes(rec);
 	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
 	params.notifier = &rec->steering.notifier;
-	if (options->rotation.history_ns)
-		params.extent_bytes = history_extent_bytes(options->rotation.history_bytes);
 	rec->compressed = (struct feature_compressed){
 		.type = FEATURE_COMPRESSED_ZSTD,
 		.level = (uint32_t)params.level,
@@ -784,7 +625,7 @@ static bool shows_status(const struct recording *rec)
 static int choose_stages(struct recording *rec, struct diag *reterr)
 {
 	const struct recording_options *options = rec->options;
-	int err = unwinds(rec) ? open_unwinding(rec, reterr) : 0;
+	int err = event_list_unwinds(options->events) ? open_unwinding(rec, reterr) : 0;
 
 	if (!err && options->sampling.off_cpu.on)
 		err = open_off_cpu(rec, reterr);
@@ -877,7 +718,8 @@ static int share_cpus(struct recording *rec, const struct topology *topology, st
 {
 	const struct cpuset *cpus = &rec->options->target->cpus;
 	/* To copy the stacks of a CPU is several times as much as to copy other samples. */
-	unsigned cpus_per_thread = rec->options->cpus_per_thread / (copies_stacks(rec) ? 2 : 1);
+	unsigned cpus_per_thread =
+		rec->options->cpus_per_thread / (event_list_copies_stacks(rec->options->events) ? 2 : 1);
 	int err = thread_layout_divide(cpus, cpus_per_thread, topology, &rec->layout);
 
 	if (err)
@@ -957,7 +799,7 @@ static int open_watch(struct recording *rec, struct diag *reterr)
 		return 0;
 	rec->common.cache = rec->cache = name_cache(rec->options);
 	const struct object_watch_params params = {.target = rec->options->target,
-						   .interval_ns = sampling_interval_ns(rec->options->events),
+						   .interval_ns = event_list_interval_ns(rec->options->events),
 						   .bpf = wants_bpf_events(rec->options->events),
 						   .max_fds = spare_fds(rec) - more_jobs(rec) * output_fds(rec)};
 	int err = object_watch_open(&params, &rec->watch);
@@ -1149,7 +991,7 @@ static int prepare_housekeeping(struct recording *rec)
 		rec->sync_fds[housekeeping->nr_sync_fds++] = rec->output.dest.fd;
 	housekeeping->sync_fds = rec->sync_fds;
 	housekeeping->sync_ms = rec->options->sync_ms;
-	housekeeping->interval_ns = sampling_interval_ns(rec->options->events);
+	housekeeping->interval_ns = event_list_interval_ns(rec->options->events);
 	housekeeping->book = &rec->book;
 	housekeeping->task_pauser = &rec->task_pauser;
 	housekeeping->commit = &rec->commit;
@@ -1482,7 +1324,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		open_task_pauser,
 		make_plan,
 		open_trigger, /* before the rings that take all the memory that may be locked */
-		divide_memory,
+		plan_memory,
 		start_fd_closer,
 		lay_out_threads,
 		open_rings,
