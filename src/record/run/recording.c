@@ -46,6 +46,7 @@
 #include "record/run/end_status.h"
 #include "record/run/housekeeping.h"
 #include "record/run/ledger.h"
+#include "record/run/off_cpu_run.h"
 #include "record/run/rotation.h"
 #include "record/run/sample_counter.h"
 #include "record/run/supervise.h"
@@ -64,11 +65,6 @@
 #include "sysinfo/privileges.h"
 #include "sysinfo/thread.h"
 #include "sysinfo/topology.h"
-
-/* From when to when events were disabled: CLOCK_MONOTONIC. */
-struct disabled_time {
-	uint64_t from_ns, to_ns;
-};
 
 /*
  * Everything that one recording owns; each part is made by one step of recording_run() and ended by recording_fini().
@@ -96,11 +92,7 @@ struct recording {
 	struct task_log *task_log;   /* NULL: one file is all there will be */
 	struct stage_maker *makers;  /* of the stages of each output */
 	struct unwinding *unwinding; /* NULL: no event needs it */
-	struct event_desc *staged; /* heap; as records come to the stage below; names and ids are those of described */
-	struct off_cpu_stages *off_cpu; /* NULL: without --off-cpu */
-	struct buf sleepers;            /* struct off_cpu_sleeper, for the snapshot that comes next */
-	struct buf disabled;            /* struct disabled_time */
-	uint64_t disabled_ns;           /* CLOCK_MONOTONIC, since when its events are; 0: they are not */
+	struct off_cpu_run off_cpu;
 	struct collector_maker collectors;
 	struct sample_counter samples; /* for the status line */
 	struct joiner_maker joiner;
@@ -444,174 +436,23 @@ static bool starts_at_exec(const struct recording *rec)
 	return !rec->options->times.delayed && rec->options->target->kind == EVENT_TARGET_WORKLOAD;
 }
 
-/* proc(5), /proc/PID/status: is it asleep, and of which process is it? */
-static bool is_asleep(pid_t tid, uint32_t *ret_pid)
-{
-	AUTO_BUF struct buf text = {0};
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	if (fd_slurp(path, 4096, &text))
-		return false;
-	const char *state = strstr(buf_text(&text), "\nState:\t");
-	const char *pid = strstr(buf_text(&text), "\nTgid:\t");
-	return state && strchr("SDTtI", state[strlen("\nState:\t")]) && pid && sscanf(pid, "\nTgid: %u", ret_pid) == 1;
-}
-
-/* Of the target's tasks; out of memory: not all of them. */
-static void find_sleepers(struct recording *rec)
-{
-	const struct target *target = rec->options->target;
-
-	rec->sleepers.len = 0;
-	for (size_t i = 0; target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++) {
-		struct off_cpu_sleeper sleeper = {.tid = (uint32_t)target->tids[i]};
-		if (is_asleep(target->tids[i], &sleeper.pid))
-			buf_put(&rec->sleepers, &sleeper, sizeof(sleeper));
-	}
-}
-
-static void note_sleepers(struct recording *rec, uint64_t time_ns)
-{
-	struct off_cpu_sleeper sleeper;
-
-	for (size_t at = 0; at < rec->sleepers.len; at += sizeof(sleeper)) {
-		memcpy(&sleeper, rec->sleepers.data + at, sizeof(sleeper));
-		sleeper.time_ns = time_ns;
-		(void)!off_cpu_asleep(rec->off_cpu, &sleeper); /* out of memory: not told of */
-	}
-}
-
-/* For the ledger, which another thread has by now. */
-static void note_disabled(struct recording *rec, bool on)
-{
-	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-	const struct disabled_time time = {.from_ns = rec->disabled_ns, .to_ns = now_ns};
-
-	if (on && rec->disabled_ns)
-		buf_put(&rec->disabled, &time, sizeof(time));
-	if (on || !rec->disabled_ns)
-		rec->disabled_ns = on ? 0 : now_ns;
-}
-
-static void note_switch(void *recording, bool on)
-{
-	struct recording *rec = recording;
-
-	if (!rec->off_cpu)
-		return;
-	uint64_t now_ns = ledger_book_now(&rec->book);
-	off_cpu_switch(rec->off_cpu, on, now_ns);
-	note_disabled(rec, on);
-	if (!on)
-		return;
-	find_sleepers(rec);
-	note_sleepers(rec, now_ns);
-}
-
-static bool has_off_cpu_snapshots(const struct recording *rec)
-{
-	return rec->off_cpu && rec->overwrite;
-}
-
-/* Of tasks that sleep the rings may have nothing. */
-static void before_snapshot(void *recording)
-{
-	struct recording *rec = recording;
-
-	if (has_off_cpu_snapshots(rec))
-		find_sleepers(rec);
-}
-
-static uint64_t now_in_snapshot(void *recording)
-{
-	const struct recording *rec = recording;
-
-	return has_off_cpu_snapshots(rec) ? ledger_book_now(&rec->book) : 0;
-}
-
-static void after_snapshot(void *recording, uint64_t moment_ns)
-{
-	struct recording *rec = recording;
-
-	if (has_off_cpu_snapshots(rec))
-		note_sleepers(rec, moment_ns);
-}
-
-static void count_lost(void *recording, uint64_t ret_nr_lost[])
-{
-	const struct recording *rec = recording;
-	const struct plan *plan = &rec->plan;
-
-	for (size_t slot = 0; slot < plan->nr_slots; slot++)
-		if (rec->set.fds[slot] >= 0 && plan->rings[plan->slots[slot].ring].channel != CHANNEL_OVERWRITE)
-			ret_nr_lost[plan->slots[slot].ring] += eventset_lost(&rec->set, slot);
-}
-
-/* tkill(2): of most tasks the number of the process is known as well, but not of all. */
-static bool has_ended(void *recording, uint32_t tid)
-{
-	(void)recording;
-	return syscall(SYS_tkill, (pid_t)tid, 0) && errno == ESRCH;
-}
-
-/* In which rings the records of events are. */
-static int add_rings(const struct recording *rec)
-{
-	const struct plan *plan = &rec->plan;
-	int err = 0;
-
-	for (size_t slot = 0; slot < plan->nr_slots && !err; slot++)
-		if (rec->set.fds[slot] >= 0)
-			err = off_cpu_add_ring(rec->off_cpu, rec->set.ids[slot], plan->slots[slot].ring,
-					       plan->slots[slot].cpu);
-	return err;
-}
-
 /* Behind the stage that unwinds. */
 static int open_off_cpu(struct recording *rec, struct diag *reterr)
 {
-	const struct event_list *events = rec->options->events;
-	enum event_target kind = rec->options->target->kind;
-	struct event_off_cpu_fields wake_up_fields = {0};
-	struct off_cpu_params params = {.nr_events = events->nr,
-					.wake_ups = events->nr,
-					.all_tasks = kind == EVENT_TARGET_SYSTEM || kind == EVENT_TARGET_CPUS,
-					.keeps_switch_records = rec->options->sampling.switches,
-					.starts_later = !starts_at_exec(rec),
-					.min_ns = rec->options->sampling.off_cpu.min_ns,
-					.count_lost = count_lost,
-					.has_ended = has_ended,
-					.ctx = rec};
+	const struct off_cpu_run_params params = {
+		.options = rec->options,
+		.plan = &rec->plan,
+		.described = &rec->described,
+		.book = &rec->book,
+		.overwrites = rec->overwrite != NULL,
+		.starts_at_exec = starts_at_exec(rec),
+	};
+	int err = off_cpu_run_open(&rec->off_cpu, &rec->set, &params, reterr);
 
-	params.events = rec->staged = calloc(events->nr + 1, sizeof(*rec->staged));
-	if (!rec->staged)
-		return diag_set(reterr, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < events->nr; i++) {
-		const struct event *event = &events->events[i];
-		rec->staged[i] = rec->described.ring_descs[i];
-		if (event->unwinds)
-			callchain_convert_attr(&rec->staged[i].attr, event->max_stack);
-		if (event->off_cpu == EVENT_SWITCHES) {
-			params.switches = i;
-			params.in_snapshots = event->attr.write_backward;
-			params.fields = event->off_cpu_fields;
-		} else if (event->off_cpu == EVENT_WAKE_UPS) {
-			params.wake_ups = i;
-			wake_up_fields = event->off_cpu_fields;
-		}
-	}
-	params.fields.woken = wake_up_fields.woken;
-	int err = off_cpu_stages_new(&params, &rec->off_cpu);
-	err = err ? err : add_rings(rec);
-	rec->set.switched = note_switch;
-	rec->set.switched_ctx = rec;
-	if (err == -EINVAL)
-		return diag_set(reterr, err, "--off-cpu needs times in the samples of all events");
 	if (err)
-		return diag_set(reterr, err, "out of memory");
-	stage_makers_add(&rec->makers, off_cpu_maker(rec->off_cpu));
-	rec->common.full_ns = off_cpu_full_ns(rec->off_cpu);
+		return err;
+	stage_makers_add(&rec->makers, off_cpu_maker(rec->off_cpu.stages));
+	rec->common.full_ns = off_cpu_full_ns(rec->off_cpu.stages);
 	return 0;
 }
 
@@ -881,7 +722,7 @@ static int start_events(struct recording *rec, struct diag *reterr)
 	if (err)
 		return diag_set(reterr, err, "cannot enable the events: %s", strerror(-err));
 	if (!rec->options->times.delayed && !starts_at_exec(rec))
-		note_switch(rec, true);
+		off_cpu_run_switch(&rec->off_cpu, true);
 	return rec->workload.pid ? workload_release(&rec->workload, rec->options->workload[0], reterr) : 0;
 }
 
@@ -937,16 +778,6 @@ static uint64_t lost_of(const struct recording *rec, const struct reader *reader
 		for (size_t i = 0; i < reader->nr_rings; i++)
 			if (reader->rings[i] == rec->plan.slots[slot].ring)
 				lost += eventset_lost(&rec->set, slot);
-	return lost;
-}
-
-static uint64_t lost_in_all(const struct recording *rec)
-{
-	uint64_t lost = 0;
-
-	for (size_t slot = 0; slot < rec->plan.nr_slots; slot++)
-		if (rec->plan.rings[rec->plan.slots[slot].ring].channel != CHANNEL_OVERWRITE)
-			lost += eventset_lost(&rec->set, slot);
 	return lost;
 }
 
@@ -1026,15 +857,12 @@ static int open_rotation(struct recording *rec, struct diag *reterr)
 	rotation->readers = &rec->readers;
 	rotation->overwrite = rec->overwrite;
 	rotation->unwinding = rec->unwinding;
-	rotation->off_cpu = rec->off_cpu;
+	rotation->off_cpu = &rec->off_cpu;
 	rotation->book = &rec->book;
 	rotation->cost = &rec->cost;
 	rotation->max_jobs = 1 + more_jobs(rec);
 	rotation->pause = pause_housekeeping;
 	rotation->resume = resume_housekeeping;
-	rotation->before_snapshot = before_snapshot;
-	rotation->now = now_in_snapshot;
-	rotation->after_snapshot = after_snapshot;
 	rotation->ctx = rec;
 	return rotation_open(rotation, reterr);
 }
@@ -1055,31 +883,13 @@ static int open_ledger(struct recording *rec, struct diag *reterr)
 	return err ? diag_set(reterr, err, "cannot keep the ledger: %s", diag_start_error(err)) : 0;
 }
 
-/* When the events of --off-cpu were disabled in between: of a task that ran all the time no wait tells. */
-static int account_disabled(const struct recording *rec, struct ledger *ledger)
-{
-	struct disabled_time time;
-	int err = buf_status(&rec->disabled);
-
-	for (size_t at = 0; at < rec->disabled.len && !err; at += sizeof(time)) {
-		memcpy(&time, rec->disabled.data + at, sizeof(time));
-		err = ledger_add(ledger, &(struct ledger_entry){.event = (uint32_t)LEDGER_NO_EVENT,
-								.cause = LEDGER_DISABLED,
-								.cpu = -1,
-								.tid = -1,
-								.from_ns = time.from_ns,
-								.to_ns = time.to_ns});
-	}
-	return err;
-}
-
 /* Its last readings, when nothing comes any more. */
 static int close_ledger(struct recording *rec, struct diag *reterr)
 {
 	int err = cpu_watch_account(&rec->cpus, &rec->book.ledger);
 	int note_err = task_pauser_note(&rec->task_pauser, &rec->book.ledger);
 	int steering_err = steering_account(&rec->steering, &rec->book.ledger);
-	int disabled_err = account_disabled(rec, &rec->book.ledger);
+	int disabled_err = off_cpu_run_account(&rec->off_cpu, &rec->book.ledger);
 	int close_err = ledger_book_close(&rec->book);
 
 	err = err ? err : note_err;
@@ -1142,15 +952,13 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	steering_start(&rec->steering, rec->pool, &rec->readers.control);
 	int err = supervise(&supervision, &result->signal, reterr);
 	steering_stop(&rec->steering);
-	before_snapshot(rec);
-	after_snapshot(rec, now_in_snapshot(rec));
-	uint64_t stopped_ns = rec->off_cpu ? ledger_book_now(&rec->book) : 0;
+	uint64_t stopped_ns = off_cpu_run_end(&rec->off_cpu);
 	eventset_disable(&rec->set);
 	end_status_start(&rec->end_status, rec->pool);
 	batch_pool_disable_pressure(rec->pool);
 	housekeeping_stop(&rec->housekeeping);
 	readers_stop(&rec->readers);
-	off_cpu_stop(rec->off_cpu, stopped_ns, lost_in_all(rec));
+	off_cpu_run_stop(&rec->off_cpu, stopped_ns);
 	object_watch_stop(rec->watch);
 	log_readers_work(rec);
 	const struct stream *failed = NULL;
@@ -1251,10 +1059,7 @@ static void recording_fini(struct recording *rec)
 	topology_fini(&rec->topology);
 	rotation_close(&rec->rotation);
 	output_file_fini(&rec->output);
-	off_cpu_stages_free(rec->off_cpu);
-	buf_fini(&rec->sleepers);
-	buf_fini(&rec->disabled);
-	free(rec->staged);
+	off_cpu_run_close(&rec->off_cpu);
 	unwinding_free(rec->unwinding);
 	task_log_free(rec->task_log);
 	object_watch_free(rec->watch);

@@ -20,6 +20,7 @@
 #include "record/output/output_file.h"
 #include "record/output/task_log.h"
 #include "record/run/ledger.h"
+#include "record/run/off_cpu_run.h"
 #include "record/setup/eventset.h"
 #include "record/setup/options.h"
 #include "record/synth/synth.h"
@@ -123,7 +124,7 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 	uint64_t whole_from_ns = 0;
 	int err = 0;
 
-	if (!rotation->overwrite || (!rotation->unwinding && !rotation->off_cpu))
+	if (!rotation->overwrite || (!rotation->unwinding && !rotation->off_cpu->stages))
 		return overwrite_end_into(job->overwrite, output->writer);
 	output_file_run_stages(output);
 	if (job->overwrite) {
@@ -132,7 +133,7 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 		begin_window(job, whole_from_ns);
 	}
 	err = err ? err : unwinding_snapshot(rotation->unwinding, rotation->params->pool, &job->records);
-	int taken = err ? err : off_cpu_snapshot(rotation->off_cpu, &job->window, &job->records);
+	int taken = err ? err : off_cpu_snapshot(rotation->off_cpu->stages, &job->window, &job->records);
 	if (taken > 0 && job->overwritten)
 		log_window(job->window);
 	return taken < 0 ? taken : 0;
@@ -402,12 +403,13 @@ static struct writer *next_writer(const struct stream *stream, void *ctx)
 /* Of a snapshot of the overwrite rings: nothing that may take long is done until they are copied. */
 static void take_moment(struct rotation *rotation, struct finisher_job *job)
 {
-	rotation->before_snapshot(rotation->ctx);
-	job->window = (struct off_cpu_window){.from_ns = rotation->marked_ns, .to_ns = rotation->now(rotation->ctx)};
+	off_cpu_run_find_sleepers(rotation->off_cpu);
+	job->window =
+		(struct off_cpu_window){.from_ns = rotation->marked_ns, .to_ns = off_cpu_run_now(rotation->off_cpu)};
 	(void)!overwrite_mark(rotation->overwrite); /* the last one was collected before this one could begin */
-	rotation->marked_ns = rotation->now(rotation->ctx);
+	rotation->marked_ns = off_cpu_run_now(rotation->off_cpu);
 	overwrite_copy(rotation->overwrite);
-	rotation->after_snapshot(rotation->ctx, job->window.to_ns);
+	off_cpu_run_note_sleepers(rotation->off_cpu, job->window.to_ns);
 }
 
 static int begin(struct rotation *rotation, struct diag *reterr)

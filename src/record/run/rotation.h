@@ -18,7 +18,7 @@
 
 struct overwrite;
 struct ledger_book;
-struct off_cpu_stages;
+struct off_cpu_run;
 struct readers;
 struct recorder_cost;
 struct unwinding;
@@ -49,9 +49,9 @@ struct rotation {
 	const struct output_params *params; /* borrowed, as all that follows */
 	struct output_file *output;         /* the present output; this address never changes */
 	struct readers *readers;
-	struct overwrite *overwrite;    /* its records go behind those of a file; NULL: there is none */
-	struct unwinding *unwinding;    /* unwinds samples of the overwrite rings; NULL: not wanted */
-	struct off_cpu_stages *off_cpu; /* converts switches of the overwrite rings; NULL: not wanted */
+	struct overwrite *overwrite; /* its records go behind those of a file; NULL: there is none */
+	struct unwinding *unwinding; /* unwinds samples of the overwrite rings; NULL: not wanted */
+	struct off_cpu_run *off_cpu; /* converts switches of the overwrite rings */
 	struct ledger_book *book;
 	struct recorder_cost *cost;
 	size_t initial_bytes; /* what the initial state took in the first file */
@@ -59,13 +59,6 @@ struct rotation {
 	/* The housekeeping thread uses the present output and the book: it is paused while they change. */
 	void (*pause)(void *ctx);
 	int (*resume)(void *ctx);
-	/*
-	 * What is noted of tasks for a snapshot of the overwrite rings: looked for before its moment, and noted when
-	 * the rings are copied.
-	 */
-	void (*before_snapshot)(void *ctx);
-	void (*after_snapshot)(void *ctx, uint64_t moment_ns);
-	uint64_t (*now)(void *ctx); /* by the clock of samples; 0: it is of no interest */
 	void *ctx;
 
 	/* Its own. */
@@ -81,7 +74,8 @@ struct rotation {
 	size_t nr_switches;
 	enum output_change change; /* of the last file, while it had the name of the output */
 	char *renamed;             /* heap; as output_path_change() returns it */
-	uint64_t marked_ns; /* by now(): what came later is not in the last snapshot of overwrite rings; 0: none yet */
+	uint64_t marked_ns; /* by off_cpu_run_now(): what came later is not in the last snapshot of overwrite rings; 0:
+			       none yet */
 };
 
 int rotation_open(struct rotation *rotation, struct diag *reterr);

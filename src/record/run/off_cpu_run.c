@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/run/off_cpu_run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/diag.h"
+#include "base/fd.h"
+#include "perfdata/callchain.h"
+#include "perfdata/ledger.h"
+#include "record/off_cpu/off_cpu_stage.h"
+#include "record/run/ledger.h"
+#include "record/setup/eventset.h"
+#include "record/setup/options.h"
+#include "record/setup/plan.h"
+#include "record/setup/target.h"
+
+/* From when to when events were disabled: CLOCK_MONOTONIC. */
+struct disabled_time {
+	uint64_t from_ns, to_ns;
+};
+
+/* Records that the kernel dropped for want of room in a ring that is drained. */
+static bool can_lose(const struct off_cpu_run *run, size_t slot)
+{
+	return run->set->fds[slot] >= 0 && run->plan->rings[run->plan->slots[slot].ring].channel != CHANNEL_OVERWRITE;
+}
+
+static void count_lost(void *ctx, uint64_t ret_nr_lost[])
+{
+	const struct off_cpu_run *run = ctx;
+
+	for (size_t slot = 0; slot < run->plan->nr_slots; slot++)
+		if (can_lose(run, slot))
+			ret_nr_lost[run->plan->slots[slot].ring] += eventset_lost(run->set, slot);
+}
+
+static uint64_t lost_in_all(const struct off_cpu_run *run)
+{
+	uint64_t lost = 0;
+
+	for (size_t slot = 0; slot < run->plan->nr_slots; slot++)
+		if (can_lose(run, slot))
+			lost += eventset_lost(run->set, slot);
+	return lost;
+}
+
+/* tkill(2): of most tasks the number of the process is known as well, but not of all. */
+static bool has_ended(void *ctx, uint32_t tid)
+{
+	(void)ctx;
+	return syscall(SYS_tkill, (pid_t)tid, 0) && errno == ESRCH;
+}
+
+/* In which rings the records of events are. */
+static int add_rings(const struct off_cpu_run *run)
+{
+	int err = 0;
+
+	for (size_t slot = 0; slot < run->plan->nr_slots && !err; slot++)
+		if (run->set->fds[slot] >= 0)
+			err = off_cpu_add_ring(run->stages, run->set->ids[slot], run->plan->slots[slot].ring,
+					       run->plan->slots[slot].cpu);
+	return err;
+}
+
+/* As records come from the stage that unwinds; and which of the events are those of --off-cpu. */
+static void take_events(struct off_cpu_run *run, const struct event_desc *ring_descs, struct off_cpu_params *params)
+{
+	const struct event_list *list = run->options->events;
+	struct event_off_cpu_fields wake_up_fields = {0};
+
+	for (size_t i = 0; i < list->nr; i++) {
+		const struct event *event = &list->events[i];
+		run->events[i] = ring_descs[i];
+		if (event->unwinds)
+			callchain_convert_attr(&run->events[i].attr, event->max_stack);
+		if (event->off_cpu == EVENT_SWITCHES) {
+			params->switches = i;
+			params->in_snapshots = event->attr.write_backward;
+			params->fields = event->off_cpu_fields;
+		} else if (event->off_cpu == EVENT_WAKE_UPS) {
+			params->wake_ups = i;
+			wake_up_fields = event->off_cpu_fields;
+		}
+	}
+	params->fields.woken = wake_up_fields.woken;
+}
+
+static void events_switched(void *ctx, bool on)
+{
+	off_cpu_run_switch(ctx, on);
+}
+
+int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct off_cpu_run_params *params,
+		     struct diag *reterr)
+{
+	const struct recording_options *options = params->options;
+	const size_t nr_events = options->events->nr;
+	enum event_target kind = options->target->kind;
+	struct off_cpu_params stages = {.nr_events = nr_events,
+					.wake_ups = nr_events,
+					.all_tasks = kind == EVENT_TARGET_SYSTEM || kind == EVENT_TARGET_CPUS,
+					.keeps_switch_records = options->sampling.switches,
+					.starts_later = !params->starts_at_exec,
+					.min_ns = options->sampling.off_cpu.min_ns,
+					.count_lost = count_lost,
+					.has_ended = has_ended,
+					.ctx = run};
+
+	*run = (struct off_cpu_run){.options = options,
+				    .set = set,
+				    .plan = params->plan,
+				    .book = params->book,
+				    .has_snapshots = params->overwrites};
+	stages.events = run->events = calloc(nr_events + 1, sizeof(*run->events));
+	if (!run->events)
+		return diag_set(reterr, -ENOMEM, "out of memory");
+	take_events(run, params->described->ring_descs, &stages);
+	int err = off_cpu_stages_new(&stages, &run->stages);
+	err = err ? err : add_rings(run);
+	set->switched = events_switched;
+	set->switched_ctx = run;
+	if (err == -EINVAL)
+		return diag_set(reterr, err, "--off-cpu needs times in the samples of all events");
+	return err ? diag_set(reterr, err, "out of memory") : 0;
+}
+
+/* proc(5), /proc/PID/status: is it asleep, and of which process is it? */
+static bool is_asleep(pid_t tid, uint32_t *ret_pid)
+{
+	AUTO_BUF struct buf text = {0};
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	if (fd_slurp(path, 4096, &text))
+		return false;
+	const char *state = strstr(buf_text(&text), "\nState:\t");
+	const char *pid = strstr(buf_text(&text), "\nTgid:\t");
+	return state && strchr("SDTtI", state[strlen("\nState:\t")]) && pid && sscanf(pid, "\nTgid: %u", ret_pid) == 1;
+}
+
+/* Of the target's tasks; out of memory: not all of them. */
+static void find_sleepers(struct off_cpu_run *run)
+{
+	const struct target *target = run->options->target;
+
+	run->sleepers.len = 0;
+	for (size_t i = 0; target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++) {
+		struct off_cpu_sleeper sleeper = {.tid = (uint32_t)target->tids[i]};
+		if (is_asleep(target->tids[i], &sleeper.pid))
+			buf_put(&run->sleepers, &sleeper, sizeof(sleeper));
+	}
+}
+
+static void note_sleepers(struct off_cpu_run *run, uint64_t time_ns)
+{
+	struct off_cpu_sleeper sleeper;
+
+	for (size_t at = 0; at < run->sleepers.len; at += sizeof(sleeper)) {
+		memcpy(&sleeper, run->sleepers.data + at, sizeof(sleeper));
+		sleeper.time_ns = time_ns;
+		(void)!off_cpu_asleep(run->stages, &sleeper); /* out of memory: not told of */
+	}
+}
+
+/* For the ledger, which another thread has by now. */
+static void note_disabled(struct off_cpu_run *run, bool on)
+{
+	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	const struct disabled_time time = {.from_ns = run->disabled_ns, .to_ns = now_ns};
+
+	if (on && run->disabled_ns)
+		buf_put(&run->disabled, &time, sizeof(time));
+	if (on || !run->disabled_ns)
+		run->disabled_ns = on ? 0 : now_ns;
+}
+
+void off_cpu_run_switch(struct off_cpu_run *run, bool on)
+{
+	if (!run->stages)
+		return;
+	uint64_t now_ns = ledger_book_now(run->book);
+	off_cpu_switch(run->stages, on, now_ns);
+	note_disabled(run, on);
+	if (!on)
+		return;
+	find_sleepers(run);
+	note_sleepers(run, now_ns);
+}
+
+void off_cpu_run_find_sleepers(struct off_cpu_run *run)
+{
+	if (run->has_snapshots)
+		find_sleepers(run);
+}
+
+uint64_t off_cpu_run_now(const struct off_cpu_run *run)
+{
+	return run->has_snapshots ? ledger_book_now(run->book) : 0;
+}
+
+void off_cpu_run_note_sleepers(struct off_cpu_run *run, uint64_t time_ns)
+{
+	if (run->has_snapshots)
+		note_sleepers(run, time_ns);
+}
+
+uint64_t off_cpu_run_end(struct off_cpu_run *run)
+{
+	off_cpu_run_find_sleepers(run);
+	off_cpu_run_note_sleepers(run, off_cpu_run_now(run));
+	return run->stages ? ledger_book_now(run->book) : 0;
+}
+
+void off_cpu_run_stop(struct off_cpu_run *run, uint64_t end_ns)
+{
+	if (run->stages)
+		off_cpu_stop(run->stages, end_ns, lost_in_all(run));
+}
+
+int off_cpu_run_account(const struct off_cpu_run *run, struct ledger *ledger)
+{
+	struct disabled_time time;
+	int err = buf_status(&run->disabled);
+
+	for (size_t at = 0; at < run->disabled.len && !err; at += sizeof(time)) {
+		memcpy(&time, run->disabled.data + at, sizeof(time));
+		err = ledger_add(ledger, &(struct ledger_entry){.event = (uint32_t)LEDGER_NO_EVENT,
+								.cause = LEDGER_DISABLED,
+								.cpu = -1,
+								.tid = -1,
+								.from_ns = time.from_ns,
+								.to_ns = time.to_ns});
+	}
+	return err;
+}
+
+void off_cpu_run_close(struct off_cpu_run *run)
+{
+	off_cpu_stages_free(run->stages);
+	buf_fini(&run->sleepers);
+	buf_fini(&run->disabled);
+	free(run->events);
+	*run = (struct off_cpu_run){0};
+}
