@@ -2,15 +2,11 @@
 #include "record/run/recording.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +19,6 @@
 #include "base/log.h"
 #include "compress/extent.h"
 #include "compress/stack_cut.h"
-#include "perfdata/callchain.h"
 #include "record/adapt/steering.h"
 #include "record/adapt/task_pauser.h"
 #include "record/build_ids/collector.h"
@@ -43,6 +38,7 @@
 #include "record/output/task_log.h"
 #include "record/run/control.h"
 #include "record/run/cpu_watch.h"
+#include "record/run/end_signals.h"
 #include "record/run/end_status.h"
 #include "record/run/housekeeping.h"
 #include "record/run/ledger.h"
@@ -71,8 +67,7 @@
  */
 struct recording {
 	const struct recording_options *options;
-	sigset_t old_mask;
-	int signal_fd;
+	struct end_signals signals;
 	struct control control;
 	struct workload workload;
 	struct task_pauser task_pauser; /* zeroed: none */
@@ -113,42 +108,9 @@ struct recording {
 	struct loss_times losses;
 };
 
-/* Such as SIGHUP by nohup(1): the recording goes on when its terminal is gone. */
-static bool is_ignored(int signal_number)
-{
-	struct sigaction action;
-
-	return sigaction(signal_number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-/*
- * They end the recording, and its file is whole. These two even where they are ignored: shells do that to background
- * jobs.
- */
-static const int always_ending[] = {SIGINT, SIGTERM};
-static const int ending[] = {SIGHUP, SIGQUIT, SIGALRM, SIGUSR1};
-
 static int catch_signals(struct recording *rec, struct diag *reterr)
 {
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(always_ending) / sizeof(*always_ending); i++)
-		sigaddset(&set, always_ending[i]);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++)
-		if (!is_ignored(ending[i]))
-			sigaddset(&set, ending[i]);
-	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGUSR2);
-	rec->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (rec->signal_fd < 0)
-		return diag_set(reterr, -errno, "signalfd: %s", strerror(errno));
-	/* A reader that goes away and a file that may not grow are errors of the output, not our death. */
-	sigaddset(&set, SIGPIPE);
-	sigaddset(&set, SIGXFSZ);
-	sigaddset(&set, SIGUSR2); /* asks for a snapshot, of recorders that make any; perf ignores it, too */
-	pthread_sigmask(SIG_BLOCK, &set, &rec->old_mask);
-	return 0;
+	return end_signals_catch(&rec->signals, reterr);
 }
 
 static struct event_options sampling_of(const struct recording *rec)
@@ -190,7 +152,7 @@ static int fork_workload(struct recording *rec, struct diag *reterr)
 		return 0;
 	enum workload_flags flags = (output_path_is_stdout(options->output) ? WORKLOAD_STDOUT_TO_STDERR : 0) |
 				    (options->on_pressure == ON_PRESSURE_FREEZE ? WORKLOAD_OWN_SESSION : 0);
-	int err = workload_fork(&rec->workload, options->workload, flags, &rec->old_mask, reterr);
+	int err = workload_fork(&rec->workload, options->workload, flags, &rec->signals.old_mask, reterr);
 	if (!err && rec->options->target->kind == EVENT_TARGET_WORKLOAD)
 		err = target_add_tid(rec->options->target, rec->workload.pid);
 	return err;
@@ -501,25 +463,6 @@ static void end_compression(struct recording *rec, struct recording_result *resu
 	result->pool_bytes = rec->pool->memory_bytes;
 }
 
-/*
- * Opening a FIFO and writing into a full pipe wait for their reader as long as that takes: a signal ends us there as it
- * did before. Nothing is lost then: the workload has not begun. Threads that are started here end here.
- */
-static void unblock_termination_signals(const struct recording *rec, sigset_t *ret_blocked)
-{
-	sigset_t set;
-
-	pthread_sigmask(SIG_SETMASK, NULL, ret_blocked);
-	set = *ret_blocked;
-	for (size_t i = 0; i < sizeof(always_ending) / sizeof(*always_ending); i++)
-		if (!sigismember(&rec->old_mask, always_ending[i]))
-			sigdelset(&set, always_ending[i]);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(*ending); i++)
-		if (!sigismember(&rec->old_mask, ending[i]))
-			sigdelset(&set, ending[i]);
-	pthread_sigmask(SIG_SETMASK, &set, NULL);
-}
-
 /* Header and initial state: the writer goes on where they end. */
 static int start_output(struct recording *rec, struct diag *reterr)
 {
@@ -549,9 +492,9 @@ static int open_output(struct recording *rec, struct diag *reterr)
 
 	if (!rec->output.dest.pipe)
 		return start_output(rec, reterr);
-	unblock_termination_signals(rec, &blocked);
+	end_signals_unblock(&rec->signals, &blocked);
 	int err = start_output(rec, reterr);
-	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	end_signals_block(&blocked);
 	return err;
 }
 
@@ -933,7 +876,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 		.set = &rec->set,
 		.workload = &rec->workload,
 		.readers = &rec->readers.control,
-		.signal_fd = rec->signal_fd,
+		.signal_fd = rec->signals.fd,
 		.times = &rec->options->times,
 		.control = &rec->control,
 		.rotation = &rec->rotation,
@@ -1073,12 +1016,11 @@ static void recording_fini(struct recording *rec)
 	early_drain_free(rec->early);
 	eventset_close(&rec->set);
 	plan_fini(&rec->plan);
-	workload_end(&rec->workload, rec->signal_fd);
+	workload_end(&rec->workload, rec->signals.fd);
 	described_events_fini(&rec->described);
 	control_close(&rec->control);
 	cpu_watch_close(&rec->cpus);
-	if (rec->signal_fd >= 0)
-		close(rec->signal_fd);
+	end_signals_close(&rec->signals);
 	free(rec->output_path);
 }
 
@@ -1096,9 +1038,9 @@ static int open_path(struct recording *rec, struct diag *reterr)
 		return 0;
 	if (rec->options->directory)
 		return output_path_open_directory(rec->output_path, &rec->output.dest, reterr);
-	unblock_termination_signals(rec, &blocked);
+	end_signals_unblock(&rec->signals, &blocked);
 	err = output_path_open(rec->output_path, &rec->output.dest, reterr);
-	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	end_signals_block(&blocked);
 	return err;
 }
 
@@ -1227,7 +1169,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 {
 	struct recording rec = {
 		.options = options,
-		.signal_fd = -1,
+		.signals = {.fd = -1},
 		.control = {.fd = -1, .ack_fd = -1},
 		.trigger = {.fd = -1},
 		.cpus = {.fd = -1},
@@ -1242,7 +1184,7 @@ int recording_run(const struct recording_options *options, struct recording_resu
 		err = run_events(&rec, &result, reterr);
 		err = finish(&rec, &result, err, reterr);
 	}
-	workload_end(&rec.workload, rec.signal_fd);
+	workload_end(&rec.workload, rec.signals.fd);
 	collect_result(&rec, &result);
 	recording_fini(&rec);
 	result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
