@@ -610,6 +610,77 @@ static void test_functions_at_one_place(void **state)
 	hist_free(hist);
 }
 
+/* Three lines, by the number of the frame; `left` counts how often it is asked. */
+struct lines {
+	struct hist_details of[3];
+	unsigned left;
+};
+
+static const struct hist_details *line_of_caller(const void *ctx, const struct hist_details *callee,
+						 const struct location *at)
+{
+	struct lines *lines = (struct lines *)ctx;
+
+	(void)callee;
+	assert_true(lines->left);
+	lines->left--;
+	return &lines->of[at->ip];
+}
+
+static const void *one_for_all(const void *ctx, const struct hist_details *callee)
+{
+	(void)callee;
+	return ctx;
+}
+
+enum { NR_CALLEES = 100 };
+
+static void check_details_of_callers(unsigned nr_callers, unsigned most_asked)
+{
+	struct lines lines = {.of = {{.srcline = "a.c:1"}, {.srcline = "a.c:2"}, {.srcline = "a.c:3"}},
+			      .left = most_asked};
+	const struct location callers[] = {{.ip = 1, .dso = &lib_a, .symbol = &sym_x, .level = '.'},
+					   {.ip = 2, .dso = &lib_a, .symbol = &sym_x, .level = '.'}};
+	const struct count_options options = {
+		.hist = {.keys = {HIST_SYM, HIST_SRCLINE}, .nr_keys = 2, .children = true},
+		.rules = {.caller_details = line_of_caller, .caller_common = one_for_all, .ctx = &lines},
+	};
+	struct hist_details samples[NR_CALLEES];
+	struct stacks *stacks = stacks_new();
+	struct tally tally = {0};
+	struct hist *hist;
+	uint32_t chain, cell;
+
+	stacks_keep_addresses(stacks);
+	assert_int_equal(stacks_intern(stacks, callers, nr_callers, &chain), 0);
+	for (unsigned i = 0; i < NR_CALLEES; i++) {
+		struct hist_place at = place(&sh, &lib_b, &sym_y, 0);
+		samples[i] = (struct hist_details){.srcline = "b.c:1", .socket = i};
+		at.details = &samples[i];
+		assert_int_equal(tally_find(&tally, &at, chain, &cell), 0);
+		tally.amounts[cell] = (struct hist_amount){.period = 1 + i, .nr_samples = 1};
+	}
+	assert_int_equal(count_cells(&tally, stacks, &options, &hist), 0);
+	for (unsigned i = 1; i <= nr_callers; i++) {
+		struct hist_place of_caller = place(&sh, &lib_a, &sym_x, 0);
+		of_caller.details = &lines.of[i];
+		const struct hist_entry *entry = hist_entry_of(hist, &of_caller);
+		assert_non_null(entry);
+		assert_int_equal(entry->children_period, NR_CALLEES * (NR_CALLEES + 1) / 2);
+	}
+	hist_free(hist);
+	tally_fini(&tally);
+	stacks_free(stacks);
+}
+
+/* Where details of callers depend on their place alone they are made once for it, whatever the details of samples. */
+static void test_details_of_callers(void **state)
+{
+	(void)state;
+	check_details_of_callers(1, 1);
+	check_details_of_callers(2, 2 * NR_CALLEES); /* the place that is remembered may be one for both */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -622,6 +693,7 @@ int main(void)
 		cmocka_unit_test(test_objects_come_before_missing_symbols),
 		cmocka_unit_test(test_callers_count_once),
 		cmocka_unit_test(test_callers_of_what_is_hidden),
+		cmocka_unit_test(test_details_of_callers),
 		cmocka_unit_test(test_activities),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_sort_without_trees),

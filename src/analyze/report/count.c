@@ -7,27 +7,32 @@
 #include "base/cleanup.h"
 #include "base/hash_table.h"
 
-/* Where a function counts below samples of one name, thread, CPU and details, which are all shown or all hidden. */
-struct known_caller {
-	struct hist_entry *entry; /* NULL: empty */
+/* What callers of a sample are told apart by, beside the frame. */
+struct callee {
 	const struct comm *comm;
-	const struct dso *dso;
-	const struct symbol *symbol;
-	uint64_t address; /* without a symbol */
-	const struct hist_details *details;
+	const void *common; /* of the details, see count_rules */
 	uint32_t tid;
 	int32_t cpu;
-	bool filtered;
+	bool hidden;
 };
 
-enum { KNOWN_CALLERS = 4096 /* a power of two */ };
+/* Where a frame counts below such samples. */
+struct known_caller {
+	struct hist_entry *entry; /* NULL: empty */
+	struct callee of;
+	uint32_t frame;
+	char level; /* 0: that of the frame before */
+};
+
+enum { MOST_CALLERS = 1 << 16 };
 
 struct count {
 	const struct tally *tally;
 	const struct stacks *stacks;
 	const struct count_options *options;
 	struct hist *hist;
-	struct known_caller *callers; /* [KNOWN_CALLERS] */
+	struct known_caller *callers;
+	uint32_t nr_callers; /* a power of two */
 };
 
 /* The frames of a chain in the order in which callers are counted, by link. Returns how many. */
@@ -47,59 +52,78 @@ static unsigned chain_links(const struct count *count, uint32_t chain, uint32_t 
 	return nr;
 }
 
-static bool is_about(const struct known_caller *known, const struct hist_place *place)
+static bool is_same(const struct callee *a, const struct callee *b)
 {
-	return known->symbol == place->symbol && known->dso == place->dso && known->address == place->address &&
-	       known->details == place->details && known->comm == place->comm && known->tid == place->tid &&
-	       known->cpu == place->cpu && known->filtered == place->filtered;
+	return a->comm == b->comm && a->common == b->common && a->tid == b->tid && a->cpu == b->cpu &&
+	       a->hidden == b->hidden;
 }
 
-/* The slot of a caller; *slot->entry is NULL when another one was there. */
-static struct known_caller *known_caller(const struct count *count, const struct hist_place *place)
+/* The slot of a caller; its entry is NULL when another one was there. */
+static struct known_caller *known_caller(const struct count *count, const struct callee *of, uint64_t hash,
+					 uint32_t frame)
 {
-	uint64_t hash = hash_mix((uintptr_t)place->symbol ^ place->address,
-				 (uintptr_t)place->comm + place->tid + (uintptr_t)place->details);
-	struct known_caller *slot = &count->callers[hash >> 32 & (KNOWN_CALLERS - 1)];
+	struct known_caller *slot = &count->callers[hash_mix(hash, frame) >> 32 & (count->nr_callers - 1)];
 
-	if (!is_about(slot, place))
-		*slot = (struct known_caller){.comm = place->comm,
-					      .dso = place->dso,
-					      .symbol = place->symbol,
-					      .address = place->address,
-					      .details = place->details,
-					      .tid = place->tid,
-					      .cpu = place->cpu,
-					      .filtered = place->filtered};
+	if (slot->frame != frame || !is_same(&slot->of, of))
+		*slot = (struct known_caller){.of = *of, .frame = frame};
 	return slot;
 }
 
 /*
  * As perf does it, and with its ways: a caller without a symbol is known by its address in memory, not in its object,
- * and one that nothing is known of is shown at the level of the frame before. Callers are shown when the sample is.
+ * and one that nothing is known of is shown at the level of the frame before.
  */
-static int add_callers(const struct count *count, uint32_t index, const struct tally_cell *cell)
+static int set_caller(const struct count *count, const struct hist_details *callee, const struct location *caller,
+		      struct hist_place *place)
 {
 	const struct count_rules *rules = &count->options->rules;
+
+	place->dso = caller->dso;
+	place->symbol = caller->symbol;
+	place->address = caller->symbol ? 0 : caller->ip;
+	if (rules->hides_symbol && rules->hides_symbol(rules->ctx, place->symbol))
+		place->filtered = true;
+	if (caller->dso)
+		place->level = caller->level;
+	if (callee && rules->caller_details)
+		place->details = rules->caller_details(rules->ctx, callee, caller);
+	return callee && !place->details ? -ENOMEM : 0;
+}
+
+/* Callers are shown when the sample is. 0 or -ENOMEM. */
+static int set_callee(const struct count *count, const struct hist_place *place, struct callee *ret)
+{
+	const struct count_rules *rules = &count->options->rules;
+
+	*ret = (struct callee){.comm = place->comm, .common = place->details, .tid = place->tid, .cpu = place->cpu};
+	ret->hidden = place->filtered && rules->hides_sample && rules->hides_sample(rules->ctx, place);
+	if (place->details && rules->caller_common)
+		ret->common = rules->caller_common(rules->ctx, place->details);
+	return place->details && !ret->common ? -ENOMEM : 0;
+}
+
+static int add_callers(const struct count *count, uint32_t index, const struct tally_cell *cell)
+{
 	struct hist_place place = cell->place;
-	const bool filtered = place.filtered && rules->hides_sample && rules->hides_sample(rules->ctx, &place);
 	uint32_t links[CHAIN_MOST_FRAMES];
 	unsigned nr = chain_links(count, cell->chain, links);
+	struct callee callee;
 
+	if (set_callee(count, &cell->place, &callee))
+		return -ENOMEM;
+	const uint64_t hash = hash_mix((uintptr_t)callee.comm + callee.tid, (uintptr_t)callee.common + callee.hidden);
 	for (unsigned i = 0; i < nr; i++) {
-		uint32_t frame = stacks_frame(count->stacks, links[i]);
-		const struct location *caller = stacks_location(count->stacks, frame);
-		place.dso = caller->dso;
-		place.symbol = caller->symbol;
-		place.address = caller->symbol ? 0 : caller->ip;
-		place.filtered = filtered || (rules->hides_symbol && rules->hides_symbol(rules->ctx, place.symbol));
-		if (caller->dso)
-			place.level = caller->level;
-		if (place.details && rules->caller_details) {
-			place.details = rules->caller_details(rules->ctx, cell->place.details, caller);
-			if (!place.details)
+		const uint32_t frame = stacks_frame(count->stacks, links[i]);
+		struct known_caller *known = known_caller(count, &callee, hash, frame);
+		if (!known->entry) {
+			const struct location *caller = stacks_location(count->stacks, frame);
+			place.filtered = callee.hidden;
+			if (set_caller(count, cell->place.details, caller, &place))
 				return -ENOMEM;
+			known->level = caller->dso ? place.level : '\0';
 		}
-		struct known_caller *known = known_caller(count, &place);
+		if (known->level)
+			place.level = known->level;
 		int added = hist_add_caller(count->hist, &place, cell->amount.period, &known->entry);
 		if (added > 0 && count->options->uses)
 			added = hist_note_use(count->hist, known->entry, &(struct use){.cell = index, .skip = i},
@@ -146,10 +170,13 @@ int count_nothing(const struct count_options *options, struct hist **ret)
 int count_cells(const struct tally *tally, const struct stacks *stacks, const struct count_options *options,
 		struct hist **ret)
 {
-	AUTO_FREE struct known_caller *callers = calloc(KNOWN_CALLERS, sizeof(*callers));
-	struct count count = {.tally = tally, .stacks = stacks, .options = options, .callers = callers};
-	int err = callers ? count_nothing(options, &count.hist) : -ENOMEM;
+	struct count count = {.tally = tally, .stacks = stacks, .options = options, .nr_callers = 1};
 
+	while (count.nr_callers < MOST_CALLERS && count.nr_callers / 2 < stacks_end_frame(stacks))
+		count.nr_callers *= 2;
+	AUTO_FREE struct known_caller *callers = calloc(count.nr_callers, sizeof(*callers));
+	count.callers = callers;
+	int err = callers ? count_nothing(options, &count.hist) : -ENOMEM;
 	for (uint32_t cell = 0; cell < tally->nr && !err; cell++)
 		if (tally->amounts[cell].nr_samples || tally->amounts[cell].period)
 			err = count_cell(&count, cell);

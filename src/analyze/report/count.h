@@ -23,6 +23,11 @@ struct count_rules {
 	/* The details of a caller. NULL: out of memory. Called for places with details only. */
 	const struct hist_details *(*caller_details)(const void *ctx, const struct hist_details *callee,
 						     const struct location *at);
+	/*
+	 * What callers of samples with these details have in common: where it is the same, caller_details() depends on
+	 * the place alone. NULL: the details themselves are; if it returns NULL: out of memory.
+	 */
+	const void *(*caller_common)(const void *ctx, const struct hist_details *callee);
 	const void *ctx;
 };
 

@@ -11,6 +11,14 @@
 #include "base/pool.h"
 #include "base/rbtree.h"
 
+/* Rows of one function, by its lines, and those that it calls come by turns; names may be long. */
+struct known_name {
+	const struct symbol *symbol; /* NULL: none */
+	uint64_t hash;
+};
+
+enum { KNOWN_NAMES = 256 };
+
 struct hist {
 	struct hist_options options;
 	struct pool pool;            /* the entries */
@@ -23,6 +31,7 @@ struct hist {
 	uint8_t activity;             /* of the last hist_add() */
 	const struct comm *last_comm; /* the last one that was hashed; names of tasks outlive the hist */
 	uint64_t last_comm_hash;
+	struct known_name names[KNOWN_NAMES]; /* likewise, by symbol */
 };
 
 enum { NR_LEVELS = HIST_SELF_GUEST_USER - HIST_SELF_KERNEL + 1 };
@@ -328,13 +337,16 @@ static uint64_t comm_hash(struct hist *hist, const struct comm *comm)
 }
 
 /* As they are compared. Functions that were inlined into one have all its range: only their names are different. */
-static uint64_t symbol_hash(const struct hist_place *place)
+static uint64_t symbol_hash(struct hist *hist, const struct hist_place *place)
 {
 	const struct symbol *symbol = place->symbol;
 
 	if (!symbol)
 		return place->address;
-	const uint64_t hash = hash_mix(dso_hash(place->dso), hash_text(symbol->name));
+	struct known_name *known = &hist->names[hash_mix(0, (uintptr_t)symbol) >> 32 & (KNOWN_NAMES - 1)];
+	if (known->symbol != symbol)
+		*known = (struct known_name){symbol, hash_text(symbol->name)};
+	const uint64_t hash = hash_mix(dso_hash(place->dso), known->hash);
 	return symbol->by_name ? hash : hash_mix(hash, symbol->start);
 }
 
@@ -369,7 +381,7 @@ static uint64_t place_hash(struct hist *hist, const struct hist_place *place)
 	for (unsigned i = 0; i < hist->options.nr_keys; i++) {
 		switch (hist->options.keys[i]) {
 		case HIST_COMM: hash = hash_mix(hash, comm_hash(hist, place->comm)); break;
-		case HIST_SYM: hash = hash_mix(hash, symbol_hash(place)); break;
+		case HIST_SYM: hash = hash_mix(hash, symbol_hash(hist, place)); break;
 		case HIST_TID: hash = hash_mix(hash, place->tid); break;
 		case HIST_CPU: hash = hash_mix(hash, (uint64_t)(int64_t)place->cpu); break;
 		case HIST_DSO: hash = hash_mix(hash, dso_hash(place->dso)); break;

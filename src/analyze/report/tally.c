@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 
 enum { FIRST_ITEMS = 64 };
 
@@ -112,6 +113,16 @@ void tally_fini(struct tally *tally)
 	*tally = (struct tally){0};
 }
 
+static int find_cell(struct tally *tally, const struct cell_part *cell, uint32_t *ret)
+{
+	if (array_room_up_to(tally->amounts, tally->nr, tally->room, UINT32_MAX / 4) ||
+	    interned_find(&tally->cells, cell, WORDS(*cell), ret))
+		return -ENOMEM;
+	if (*ret == tally->nr)
+		tally->amounts[tally->nr++] = (struct hist_amount){0};
+	return 0;
+}
+
 int tally_find(struct tally *tally, const struct hist_place *place, uint32_t chain, uint32_t *ret_cell)
 {
 	const struct task_part task = {place->comm, place->task, place->details, place->tid, place->cpu};
@@ -119,14 +130,10 @@ int tally_find(struct tally *tally, const struct hist_place *place, uint32_t cha
 					       place->activity, place->filtered};
 	struct cell_part cell = {.chain = chain};
 
-	if (array_room_up_to(tally->amounts, tally->nr, tally->room, UINT32_MAX / 4) ||
-	    interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
-	    interned_find(&tally->functions, &function, WORDS(function), &cell.function) ||
-	    interned_find(&tally->cells, &cell, WORDS(cell), ret_cell))
+	if (interned_find(&tally->tasks, &task, WORDS(task), &cell.task) ||
+	    interned_find(&tally->functions, &function, WORDS(function), &cell.function))
 		return -ENOMEM;
-	if (*ret_cell == tally->nr)
-		tally->amounts[tally->nr++] = (struct hist_amount){0};
-	return 0;
+	return find_cell(tally, &cell, ret_cell);
 }
 
 struct tally_cell tally_cell(const struct tally *tally, uint32_t cell)
@@ -159,38 +166,79 @@ uint32_t tally_chain(const struct tally *tally, uint32_t cell)
 	return parts->chain;
 }
 
-/* 0 or -ENOMEM. */
-static int change_cell(const struct tally_change *change, struct tally_cell *cell)
+/* The numbers that parts of cells have in another tally, plus 1; 0: not known yet. */
+struct selection {
+	const struct tally *from;
+	struct tally *to;
+	const struct tally_change *change;
+	uint32_t *tasks, *functions;
+};
+
+static int select_task(struct selection *selection, uint32_t number, uint32_t *ret)
 {
-	if (change->chains)
-		cell->chain = change->chains[cell->chain];
-	if (change->details && cell->place.details) {
-		cell->place.details = change->details(change->ctx, cell->place.details);
-		if (!cell->place.details)
+	const struct tally_change *change = selection->change;
+	struct task_part task;
+
+	if (!selection->tasks[number]) {
+		memcpy(&task, interned_at(&selection->from->tasks, WORDS(task), number), sizeof(task));
+		if (change->details && task.details) {
+			task.details = change->details(change->ctx, task.details);
+			if (!task.details)
+				return -ENOMEM;
+		}
+		if (interned_find(&selection->to->tasks, &task, WORDS(task), ret))
 			return -ENOMEM;
+		selection->tasks[number] = *ret + 1;
 	}
+	*ret = selection->tasks[number] - 1;
+	return 0;
+}
+
+static int select_function(struct selection *selection, uint32_t number, uint32_t *ret)
+{
+	const uint32_t words = WORDS(struct function_part);
+
+	if (!selection->functions[number]) {
+		const void *function = interned_at(&selection->from->functions, words, number);
+		if (interned_find(&selection->to->functions, function, words, ret))
+			return -ENOMEM;
+		selection->functions[number] = *ret + 1;
+	}
+	*ret = selection->functions[number] - 1;
+	return 0;
+}
+
+static int select_cell(struct selection *selection, uint32_t number)
+{
+	const struct hist_amount *amount = &selection->from->amounts[number];
+	const uint32_t *chains = selection->change->chains;
+	struct cell_part cell;
+	uint32_t to;
+
+	memcpy(&cell, interned_at(&selection->from->cells, WORDS(cell), number), sizeof(cell));
+	if (select_task(selection, cell.task, &cell.task) || select_function(selection, cell.function, &cell.function))
+		return -ENOMEM;
+	if (chains)
+		cell.chain = chains[cell.chain];
+	if (find_cell(selection->to, &cell, &to))
+		return -ENOMEM;
+	selection->to->amounts[to].period += amount->period;
+	selection->to->amounts[to].nr_samples += amount->nr_samples;
+	selection->to->amounts[to].latency += amount->latency;
 	return 0;
 }
 
 int tally_select(const struct tally *tally, const struct tally_change *change, struct tally *ret)
 {
-	int err = 0;
+	AUTO_FREE uint32_t *tasks = calloc(tally->tasks.nr + 1, sizeof(*tasks));
+	AUTO_FREE uint32_t *functions = calloc(tally->functions.nr + 1, sizeof(*functions));
+	struct selection selection = {tally, ret, change, tasks, functions};
+	int err = tasks && functions ? 0 : -ENOMEM;
 
 	*ret = (struct tally){0};
-	for (uint32_t i = 0; i < tally->nr && !err; i++) {
-		if (change->keep && !change->keep[i])
-			continue;
-		struct tally_cell cell = tally_cell(tally, i);
-		uint32_t to;
-		err = change_cell(change, &cell);
-		if (!err)
-			err = tally_find(ret, &cell.place, cell.chain, &to);
-		if (err)
-			break;
-		ret->amounts[to].period += cell.amount.period;
-		ret->amounts[to].nr_samples += cell.amount.nr_samples;
-		ret->amounts[to].latency += cell.amount.latency;
-	}
+	for (uint32_t i = 0; i < tally->nr && !err; i++)
+		if (!change->keep || change->keep[i])
+			err = select_cell(&selection, i);
 	if (err)
 		tally_fini(ret);
 	return err;

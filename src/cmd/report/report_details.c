@@ -105,9 +105,17 @@ static_assert(sizeof(struct hist_details) == (12 + HIST_FIELDS + HIST_NUMBERS) *
 		      sizeof(struct hist_place_end) == 6 * sizeof(uint64_t),
 	      "no padding");
 
+/* Of what may be different in two of them. */
+static uint64_t details_hash(const struct details *details, const struct hist_details *wanted)
+{
+	if (!details->only_lines)
+		return hash_bytes(wanted, sizeof(*wanted));
+	return hash_mix(hash_mix((uintptr_t)wanted->srcline, (uintptr_t)wanted->srcfile), (uintptr_t)wanted->line_at);
+}
+
 static const struct hist_details *keep(struct details *details, const struct hist_details *wanted)
 {
-	uint64_t key = hash_bytes(wanted, sizeof(*wanted));
+	uint64_t key = details_hash(details, wanted);
 
 	for (struct hash_slot *slot = hash_table_find(&details->known, key); slot;
 	     slot = hash_table_next(&details->known, slot))
@@ -617,12 +625,25 @@ static const struct hist_details *lines_of_caller(struct details *details, const
 	return caller;
 }
 
+/* Do callers keep numbers of their callee, and have some of their own? */
+static bool has_place_numbers(const struct details *details)
+{
+	return needs(details, HIST_ADDRESS) || needs(details, HIST_SYM_SIZE) || needs(details, HIST_DSO_SIZE);
+}
+
+const void *details_of_callers(struct details *details, const struct hist_details *callee)
+{
+	if (details->only_lines)
+		return details;
+	return has_place_numbers(details) ? callee : without_lines(details, callee);
+}
+
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
 					     const struct location *at)
 {
 	if (details->only_lines)
 		return only_lines_of(details, at);
-	if (!needs(details, HIST_ADDRESS) && !needs(details, HIST_SYM_SIZE) && !needs(details, HIST_DSO_SIZE))
+	if (!has_place_numbers(details))
 		return lines_of_caller(details, callee, at);
 	struct hist_details found = *callee;
 	add_place_numbers(details, at, &found);

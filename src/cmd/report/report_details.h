@@ -73,6 +73,9 @@ const struct hist_details *details_of_host(struct details *details, const char *
 const struct hist_details *details_of_caller(struct details *details, const struct hist_details *callee,
 					     const struct location *at);
 
+/* What callers of samples with these details have in common, see struct count_rules. NULL: out of memory. */
+const void *details_of_callers(struct details *details, const struct hist_details *callee);
+
 /* Of a sample with details `sample` whose chain has that caller. NULL: as above. */
 const struct hist_details *details_of_parent(struct details *details, const struct hist_details *sample,
 					     const char *parent);

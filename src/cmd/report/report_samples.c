@@ -703,6 +703,13 @@ static const struct hist_details *caller_details(const void *ctx, const struct h
 	return details_of_caller(samples->details, callee, at);
 }
 
+static const void *caller_common(const void *ctx, const struct hist_details *callee)
+{
+	const struct samples *samples = ctx;
+
+	return details_of_callers(samples->details, callee);
+}
+
 struct count_options samples_count_options(const struct samples *samples)
 {
 	struct count_options options = {
@@ -712,6 +719,7 @@ struct count_options samples_count_options(const struct samples *samples)
 		.rules = {.hides_sample = hides_sample,
 			  .hides_symbol = hides_symbol,
 			  .caller_details = caller_details,
+			  .caller_common = caller_common,
 			  .ctx = samples},
 	};
 

@@ -160,6 +160,13 @@ static const struct hist_details *caller_details(const void *ctx, const struct h
 	return rules->caller_details ? rules->caller_details(rules->ctx, callee, at) : callee;
 }
 
+static const void *caller_common(const void *ctx, const struct hist_details *callee)
+{
+	const struct count_rules *rules = &((const struct model *)ctx)->data->count.rules;
+
+	return rules->caller_common ? rules->caller_common(rules->ctx, callee) : callee;
+}
+
 static void free_hists(struct hist **hists, unsigned nr)
 {
 	for (unsigned i = 0; hists && i < nr; i++)
@@ -196,6 +203,7 @@ int model_new(const struct view_data *data, struct model **ret)
 						  .hides_sample = hides_sample,
 						  .hides_symbol = hides_symbol,
 						  .caller_details = caller_details,
+						  .caller_common = caller_common,
 						  .ctx = model};
 	model->relative = data->relative;
 	model->percent_limit = data->percent_limit;
