@@ -2,6 +2,7 @@
 /* Lines of the source of this program itself, as if it were the image of a kernel: its addresses are as linked. */
 #include <libelf.h>
 #include <link.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "analyze/symbols/debug_info.h"
 #include "analyze/symbols/dso.h"
+#include "base/thread_pool.h"
 
 /* The program itself comes first. */
 static int take_bias(struct dl_phdr_info *object, size_t size, void *ret)
@@ -65,9 +67,89 @@ static void test_addresses_of_a_file_share_its_path(void **state)
 	dso_table_fini(&dsos);
 }
 
+extern const char __executable_start, etext; /* source: ld(1), linker scripts */
+
+enum { ADDRESSES = 2000, THREADS = 4 };
+
+/* What a thread finds at all addresses, from one of them on. */
+struct reader {
+	struct debug_info *info;
+	struct dso *dso;
+	unsigned first, parts; /* parts: a bit for each that has some */
+	struct source_line lines[ADDRESSES];
+	const struct inlined *inlined[ADDRESSES];
+};
+
+static const struct symbol whole = {.start = 0, .end = UINT64_MAX, .name = "whole"};
+
+static void *read_addresses(void *ctx)
+{
+	struct reader *reader = ctx;
+	const uint64_t bytes = (uint64_t)(&etext - &__executable_start), step = bytes / ADDRESSES;
+	uint64_t bias = 0;
+
+	dl_iterate_phdr(take_bias, &bias);
+	for (unsigned nr = 0; nr < ADDRESSES; nr++) {
+		const unsigned i = (reader->first + nr) % ADDRESSES;
+		const uint64_t address = (uintptr_t)&__executable_start - bias + i * step;
+		if (!debug_info_line(reader->info, reader->dso, address, 0, &reader->lines[i]))
+			reader->lines[i] = (struct source_line){"", 0};
+		reader->inlined[i] = debug_info_inlined(reader->info, reader->dso, &whole, address);
+		reader->parts |= 1u << debug_info_part(reader->info, reader->dso, address);
+	}
+	return NULL;
+}
+
+static void assert_same(const struct reader *a, const struct reader *b)
+{
+	for (unsigned i = 0; i < ADDRESSES; i++) {
+		assert_string_equal(a->lines[i].path, b->lines[i].path);
+		assert_int_equal(a->lines[i].line, b->lines[i].line);
+		assert_int_equal(a->inlined[i]->nr, b->inlined[i]->nr);
+		for (unsigned k = 0; k < a->inlined[i]->nr; k++)
+			assert_string_equal(a->inlined[i]->functions[k]->name, b->inlined[i]->functions[k]->name);
+	}
+}
+
+/* Units of one file are read by several threads at once: each finds what one alone does. */
+static void test_several_threads(void **state)
+{
+	const struct symbol_options options = {.symfs = ""};
+	struct dso_table dsos = {0};
+	struct dso *dso = dso_find(&dsos, "[kernel.kallsyms]", NULL, DSO_KERNEL);
+	struct debug_info *infos[2] = {debug_info_new(&options), debug_info_new(&options)};
+	struct reader *readers = calloc(THREADS + 1, sizeof(*readers)), *alone = &readers[THREADS];
+	pthread_t threads[THREADS];
+
+	(void)state;
+	dso->image_path = "/proc/self/exe";
+	*alone = (struct reader){.info = infos[1], .dso = dso};
+	read_addresses(alone);
+	for (unsigned i = 0; i < THREADS; i++) {
+		readers[i] = (struct reader){.info = infos[0], .dso = dso, .first = i * ADDRESSES / THREADS};
+		assert_int_equal(thread_start(&threads[i], read_addresses, &readers[i]), 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	unsigned nr_known = 0;
+	for (unsigned i = 0; i < ADDRESSES; i++)
+		nr_known += alone->lines[i].line > 0;
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_same(&readers[i], alone);
+	const bool one_part = !(alone->parts & (alone->parts - 1));
+	debug_info_free(infos[0]);
+	debug_info_free(infos[1]);
+	dso_table_fini(&dsos);
+	free(readers);
+	if (!nr_known) /* built without debug information */
+		skip();
+	assert_int_equal(one_part, thread_pool_useful_size() == 1);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses_of_a_file_share_its_path)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses_of_a_file_share_its_path),
+					   cmocka_unit_test(test_several_threads)};
 	volatile int at = 0;
 
 	elf_version(EV_CURRENT);

@@ -362,6 +362,13 @@ static struct dwarf_unit *unit_around(struct dwarf *dwarf, uint64_t offset)
 	return unit && offset - unit->offset < unit->len ? unit : NULL;
 }
 
+struct dwarf_unit *dwarf_unit_from(struct dwarf *dwarf, uint64_t offset)
+{
+	struct dwarf_unit *unit = unit_around(dwarf, offset);
+
+	return unit && unit->offset == offset ? unit : NULL;
+}
+
 /* From `at` in the unit to its end. */
 static struct cursor unit_cursor(const struct dwarf_unit *unit, uint64_t at)
 {

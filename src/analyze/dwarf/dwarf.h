@@ -79,6 +79,9 @@ struct elf_section *dwarf_texts(struct dwarf *dwarf);
 /* The unit whose ranges contain an address, or its skeleton. NULL: none. */
 struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address);
 
+/* The unit that begins at an offset in .debug_info. NULL: none. */
+struct dwarf_unit *dwarf_unit_from(struct dwarf *dwarf, uint64_t offset);
+
 /* The split unit of that skeleton in a .dwo or .dwp file; sets its `skeleton`. NULL: it is not there. */
 struct dwarf_unit *dwarf_split_unit(struct dwarf *split, struct dwarf_unit *skeleton);
 

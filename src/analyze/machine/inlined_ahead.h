@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inlined_ahead: a thread that looks up which functions are inlined at addresses, and their lines, before that is
- * asked for, so that debug_info has the answers. It changes nothing else: what it did not do is looked up when it is
+ * inlined_ahead: threads that look up which functions are inlined at addresses, and their lines, before that is asked
+ * for, so that debug_info has the answers. They change nothing else: what they did not do is looked up when it is
  * needed. One owner; one thread calls.
  */
 #pragma once
@@ -24,7 +24,7 @@ struct inlined_place {
 
 /* info: borrowed. lines: look them up, too. NULL: this process has one CPU, or no memory or thread. */
 struct inlined_ahead *inlined_ahead_start(struct debug_info *info, bool lines);
-void inlined_ahead_free(struct inlined_ahead *ahead); /* stops the thread; NULL is fine */
+void inlined_ahead_free(struct inlined_ahead *ahead); /* stops the threads; NULL is fine */
 
 void inlined_ahead_add(struct inlined_ahead *ahead, const struct inlined_place *place);
 void inlined_ahead_finish(struct inlined_ahead *ahead); /* returns when all places are looked up; NULL is fine */

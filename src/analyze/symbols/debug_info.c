@@ -29,13 +29,14 @@
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "base/span.h"
+#include "base/thread_pool.h"
 #include "perfdata/feature.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
 #include "sysinfo/elf_file.h"
 
 enum {
-	MAX_OPEN = 32,   /* objects */
+	MAX_OPEN = 32,   /* objects of a part */
 	MOST_AHEAD = 64, /* files that debug information is looked for in, before it is needed */
 	/* The kernel runs no program with more, and each address is looked for in them. Source: load_elf_phdrs() */
 	MAX_SEGMENTS = (1 << 16) / sizeof(Elf64_Phdr),
@@ -62,6 +63,7 @@ struct object {
 	struct code_part *parts; /* of modules by offset, of other objects in the order of the file */
 	size_t nr_parts, parts_room;
 	struct dwarf *alternate; /* what several objects have in common (dwz); NULL: none */
+	bool is_whole;           /* of the index: one part has all units of it */
 	char *paths[2];          /* of the two files; in the pool; NULL: none, or not known */
 	struct split_files *split;
 	struct debug_functions *functions; /* NULL: not needed yet, and so is split */
@@ -100,12 +102,11 @@ struct line_place {
 	struct scope *scope;
 };
 
-struct debug_info {
+/* What one thread at a time reads with: of objects that are not compressed some units, of others all. */
+struct debug_part {
+	struct debug_info *info;
+	bool is_index;        /* it finds no more than units */
 	pthread_mutex_t lock; /* of all below */
-	const char *symfs;
-	int inlines; /* as in symbol_options */
-	bool no_demangle;
-	struct debug_ahead *ahead; /* NULL: nothing is unpacked ahead */
 	struct object objects[MAX_OPEN];
 	struct line_place last_line;
 	uint64_t clock;
@@ -114,17 +115,48 @@ struct debug_info {
 	struct hash_table lines, inlined;
 };
 
+struct debug_info {
+	const char *symfs;
+	int inlines; /* as in symbol_options */
+	bool no_demangle;
+	pthread_mutex_t open_lock; /* while files are opened, and of what follows; it may be taken inside a part's */
+	struct debug_ahead *ahead; /* NULL: nothing is unpacked ahead */
+	struct debug_part index;
+	unsigned nr_parts;
+	struct debug_part parts[DEBUG_INFO_PARTS];
+};
+
+/* Where an address is looked up. */
+struct route {
+	struct debug_part *part;
+	bool is_found;        /* by the index; else the part has to find it */
+	uint64_t unit_offset; /* UINT64_MAX: in no unit */
+	uint64_t at;          /* the address as the debug information counts */
+};
+
+static void part_init(struct debug_part *part, struct debug_info *info)
+{
+	part->info = info;
+	part->long_name_bytes = MAX_LONG_NAMES_BYTES / info->nr_parts;
+	pthread_mutex_init(&part->lock, NULL);
+}
+
 struct debug_info *debug_info_new(const struct symbol_options *options)
 {
 	struct debug_info *info = calloc(1, sizeof(*info));
+	const unsigned nr_cpus = thread_pool_useful_size();
 
 	if (!info)
 		return NULL;
-	pthread_mutex_init(&info->lock, NULL);
 	info->symfs = options->symfs ? options->symfs : "";
 	info->inlines = options->inlined;
 	info->no_demangle = options->no_demangle;
-	info->long_name_bytes = MAX_LONG_NAMES_BYTES;
+	info->nr_parts = nr_cpus > 1 ? DEBUG_INFO_PARTS : 1;
+	pthread_mutex_init(&info->open_lock, NULL);
+	part_init(&info->index, info);
+	info->index.is_index = true;
+	for (unsigned i = 0; i < info->nr_parts; i++)
+		part_init(&info->parts[i], info);
 	return info;
 }
 
@@ -151,17 +183,25 @@ static void object_close(struct object *object)
 	*object = (struct object){0};
 }
 
+static void part_fini(struct debug_part *part)
+{
+	for (size_t i = 0; i < MAX_OPEN; i++)
+		object_close(&part->objects[i]);
+	hash_table_fini(&part->lines);
+	hash_table_fini(&part->inlined);
+	pool_fini(&part->pool);
+	pthread_mutex_destroy(&part->lock);
+}
+
 void debug_info_free(struct debug_info *info)
 {
 	if (!info)
 		return;
 	debug_ahead_free(info->ahead);
-	for (size_t i = 0; i < MAX_OPEN; i++)
-		object_close(&info->objects[i]);
-	hash_table_fini(&info->lines);
-	hash_table_fini(&info->inlined);
-	pool_fini(&info->pool);
-	pthread_mutex_destroy(&info->lock);
+	part_fini(&info->index);
+	for (unsigned i = 0; i < info->nr_parts; i++)
+		part_fini(&info->parts[i]);
+	pthread_mutex_destroy(&info->open_lock);
 	free(info);
 }
 
@@ -224,10 +264,10 @@ void debug_info_unpack_ahead(struct debug_info *info, const struct session *sess
 	    !session_feature(session, FEATURE_BUILD_ID, &build_ids))
 		return;
 	const unsigned nr = list_sampled_files(info, build_ids, paths);
-	pthread_mutex_lock(&info->lock);
+	pthread_mutex_lock(&info->open_lock);
 	if (!info->ahead)
 		info->ahead = debug_ahead_start(paths, nr, lines);
-	pthread_mutex_unlock(&info->lock);
+	pthread_mutex_unlock(&info->open_lock);
 	for (unsigned i = 0; i < nr; i++)
 		free(paths[i]);
 }
@@ -278,16 +318,16 @@ static void module_find_code(struct object *object, Elf *elf)
 }
 
 /* Kernel modules are relocatable files: their sections have no addresses before they are loaded. */
-static void module_open(struct debug_info *info, struct object *object)
+static void module_open(struct debug_part *part, struct object *object)
 {
 	static const Dwfl_Callbacks callbacks = {.find_debuginfo = find_nothing,
 						 .section_address = dwfl_offline_section_address};
 	Dwarf_Addr bias;
 
-	int fd = dso_open(object->dso, info->symfs, DSO_DEBUG);
+	int fd = dso_open(object->dso, part->info->symfs, DSO_DEBUG);
 
 	if (fd < 0)
-		fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
+		fd = dso_open(object->dso, part->info->symfs, DSO_RUNTIME);
 	if (fd >= 0 && elf_file_is_refused(fd)) {
 		close(fd);
 		return;
@@ -304,7 +344,8 @@ static void module_open(struct debug_info *info, struct object *object)
 		module_find_code(object, dwfl_module_getelf(module, &bias));
 }
 
-static bool has_units(Elf *elf)
+/* false: there are none. */
+static bool find_units(Elf *elf, bool *ret_packed)
 {
 	Elf_Scn *section = NULL;
 	size_t names;
@@ -314,8 +355,10 @@ static bool has_units(Elf *elf)
 	while ((section = elf_nextscn(elf, section))) {
 		GElf_Shdr header;
 		const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
-		if (name && (strcmp(name, ".debug_info") == 0 || strcmp(name, ".zdebug_info") == 0))
-			return header.sh_type != SHT_NOBITS;
+		if (!name || (strcmp(name, ".debug_info") != 0 && strcmp(name, ".zdebug_info") != 0))
+			continue;
+		*ret_packed = name[1] == 'z' || header.sh_flags & SHF_COMPRESSED;
+		return header.sh_type != SHT_NOBITS;
 	}
 	return false;
 }
@@ -372,56 +415,82 @@ static void find_segments(struct object *object)
 	}
 }
 
-/* The debug information is in the object itself, or in a file of its own. */
-static void object_open_files(struct debug_info *info, struct object *object)
+/* To open it is to unpack the begin of it, and each of several parts would unpack the same. */
+static bool is_packed(int fd)
 {
-	object->runtime_fd = dso_open(object->dso, info->symfs, DSO_RUNTIME);
+	Elf *elf = elf_file_begin(fd);
+	bool packed = false;
+
+	find_units(elf, &packed);
+	elf_end(elf);
+	return packed;
+}
+
+/* Takes fd. */
+static void open_units(struct debug_part *part, struct object *object, int fd)
+{
+	object->is_whole = part->is_index && is_packed(fd);
+	object->dwarf = part->is_index ? NULL : debug_ahead_take(part->info->ahead, fd);
+	if (object->dwarf || object->is_whole)
+		close(fd);
+	else
+		object->dwarf = dwarf_open(fd, false);
+}
+
+/* The debug information is in the object itself, or in a file of its own. */
+static void object_open_files(struct debug_part *part, struct object *object)
+{
+	bool packed;
+
+	object->runtime_fd = dso_open(object->dso, part->info->symfs, DSO_RUNTIME);
 	if (object->runtime_fd < 0)
 		return;
 	object->runtime = elf_file_begin(object->runtime_fd);
 	find_segments(object);
-	object->paths[0] = path_of(&info->pool, object->runtime_fd);
-	bool is_here = has_units(object->runtime);
-	int fd =
-		is_here ? fcntl(object->runtime_fd, F_DUPFD_CLOEXEC, 0) : dso_open(object->dso, info->symfs, DSO_DEBUG);
+	object->paths[0] = path_of(&part->pool, object->runtime_fd);
+	bool is_here = find_units(object->runtime, &packed);
+	int fd = is_here ? fcntl(object->runtime_fd, F_DUPFD_CLOEXEC, 0)
+			 : dso_open(object->dso, part->info->symfs, DSO_DEBUG);
 	if (fd < 0)
 		return;
-	object->paths[1] = is_here ? NULL : path_of(&info->pool, fd);
-	object->dwarf = debug_ahead_take(info->ahead, fd);
-	if (object->dwarf)
-		close(fd);
-	else
-		object->dwarf = dwarf_open(fd, false);
+	object->paths[1] = is_here ? NULL : path_of(&part->pool, fd);
+	open_units(part, object, fd);
 	set_alternate(object, object->paths[!is_here]);
+	/* What several objects have in common is mostly compressed. */
+	object->is_whole |= part->is_index && object->alternate;
 }
 
-static void object_open(struct debug_info *info, struct object *object, struct dso *dso)
+static void object_open(struct debug_part *part, struct object *object, struct dso *dso)
 {
 	*object = (struct object){.dso = dso, .runtime_fd = -1};
-	if (dso->kind == DSO_MODULE)
-		module_open(info, object);
+	pthread_mutex_lock(&part->info->open_lock);
+	if (dso->kind != DSO_MODULE)
+		object_open_files(part, object);
+	else if (!part->is_index)
+		module_open(part, object);
 	else
-		object_open_files(info, object);
+		object->is_whole = true; /* libdwfl would relocate it for each part */
+	pthread_mutex_unlock(&part->info->open_lock);
 }
 
 /* The one used longest ago makes room. */
-static struct object *object_of(struct debug_info *info, struct dso *dso)
+static struct object *object_of(struct debug_part *part, struct dso *dso)
 {
-	struct object *oldest = &info->objects[0];
+	struct object *oldest = &part->objects[0];
 
 	for (size_t i = 0; i < MAX_OPEN; i++) {
-		struct object *object = &info->objects[i];
+		struct object *object = &part->objects[i];
 		if (object->dso == dso) {
-			object->used = ++info->clock;
+			object->used = ++part->clock;
 			return object;
 		}
 		if (object->used < oldest->used)
 			oldest = object;
 	}
-	info->last_line.dso = NULL;
+	part->last_line.dso = NULL;
 	object_close(oldest);
-	object_open(info, oldest, dso);
-	oldest->used = ++info->clock;
+	object_open(part, oldest, dso);
+	oldest->used = ++part->clock;
 	return oldest;
 }
 
@@ -442,15 +511,44 @@ static bool linked_address(const struct object *object, uint64_t offset, uint64_
 	return false;
 }
 
+/* Units are read by different parts, each by one: they are found by an index that does not read them. */
+static struct route find_route(struct debug_info *info, struct dso *dso, uint64_t address)
+{
+	struct route route = {.part = &info->parts[0], .unit_offset = UINT64_MAX};
+
+	if (info->nr_parts == 1)
+		return route;
+	pthread_mutex_lock(&info->index.lock);
+	const struct object *object = object_of(&info->index, dso);
+	route.is_found = !object->is_whole;
+	if (route.is_found && object->dwarf && linked_address(object, address, &route.at)) {
+		const struct dwarf_unit *unit = dwarf_unit_at(object->dwarf, route.at);
+		if (unit)
+			route.unit_offset = unit->offset;
+	}
+	pthread_mutex_unlock(&info->index.lock);
+	if (route.unit_offset != UINT64_MAX)
+		route.part = &info->parts[(hash_mix(0, route.unit_offset) >> 32) % info->nr_parts];
+	return route;
+}
+
+unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address)
+{
+	return (unsigned)(find_route(info, dso, address).part - info->parts);
+}
+
 /* The object with the unit at an address of a dso, and the address as the debug information counts. NULL: none. */
-static struct object *find_place(struct debug_info *info, struct dso *dso, uint64_t address,
+static struct object *find_place(const struct route *route, struct dso *dso, uint64_t address,
 				 struct dwarf_unit **ret_unit, uint64_t *ret_at)
 {
-	struct object *object = object_of(info, dso);
-
-	if (!object->dwarf || !linked_address(object, address, ret_at))
+	if (route->is_found && route->unit_offset == UINT64_MAX)
 		return NULL;
-	*ret_unit = dwarf_unit_at(object->dwarf, *ret_at);
+	struct object *object = object_of(route->part, dso);
+	*ret_at = route->at;
+	if (!object->dwarf || (!route->is_found && !linked_address(object, address, ret_at)))
+		return NULL;
+	*ret_unit = route->is_found ? dwarf_unit_from(object->dwarf, route->unit_offset)
+				    : dwarf_unit_at(object->dwarf, *ret_at);
 	return *ret_unit ? object : NULL;
 }
 
@@ -507,7 +605,7 @@ static const struct line_table *find_table(struct object *object, const struct d
 }
 
 /* One copy for all addresses. NULL: not known; out of memory. */
-static const char *find_path(struct debug_info *info, struct object *object, const struct line_table *table,
+static const char *find_path(struct debug_part *part, struct object *object, const struct line_table *table,
 			     const struct die *root, uint64_t file)
 {
 	const uint64_t key = hash_mix((uintptr_t)root->unit, file);
@@ -519,24 +617,24 @@ static const char *find_path(struct debug_info *info, struct object *object, con
 		if (its->unit == root->unit && its->file == file)
 			return its->path;
 	}
-	struct file_path *added = pool_take(&info->pool, sizeof(*added));
+	struct file_path *added = pool_take(&part->pool, sizeof(*added));
 	if (!added || hash_table_add(&object->files, key, added))
 		return NULL;
 	*added = (struct file_path){.unit = root->unit, .file = file};
 	if (line_table_path(table, file, die_text(root, DW_AT_comp_dir), &path) && !path.failed &&
 	    path.len <= MAX_PATH_BYTES)
-		added->path = pool_text(&info->pool, buf_text(&path), path.len);
+		added->path = pool_text(&part->pool, buf_text(&path), path.len);
 	return added->path;
 }
 
-static struct line_place *line_place_of(struct debug_info *info, struct dso *dso, uint64_t address)
+static struct line_place *line_place_of(const struct route *route, struct dso *dso, uint64_t address)
 {
-	struct line_place *place = &info->last_line;
+	struct line_place *place = &route->part->last_line;
 	struct line_place found = {.address = address};
 
 	if (place->dso == dso && place->address == address)
 		return place;
-	found.object = find_place(info, dso, address, &found.unit, &found.at);
+	found.object = find_place(route, dso, address, &found.unit, &found.at);
 	if (found.object && die_root(found.unit, &found.root))
 		found.table = find_table(found.object, &found.root);
 	found.dso = dso;
@@ -553,9 +651,9 @@ static struct scope *scope_of(struct line_place *place)
 	return place->scope;
 }
 
-static void read_line(struct debug_info *info, struct line_answer *answer)
+static void read_line(const struct route *route, struct line_answer *answer)
 {
-	struct line_place *place = line_place_of(info, answer->dso, answer->address);
+	struct line_place *place = line_place_of(route, answer->dso, answer->address);
 	uint64_t file = 0;
 	uint32_t row_file;
 	unsigned line = 0;
@@ -570,26 +668,27 @@ static void read_line(struct debug_info *info, struct line_answer *answer)
 			return;
 		file = row_file;
 	}
-	answer->line.path = find_path(info, place->object, place->table, &place->root, file);
+	answer->line.path = find_path(route->part, place->object, place->table, &place->root, file);
 	answer->line.line = line;
 }
 
 /* NULL: out of memory. */
-static const struct line_answer *find_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame)
+static const struct line_answer *find_line(const struct route *route, struct dso *dso, uint64_t address, unsigned frame)
 {
+	struct debug_part *part = route->part;
 	uint64_t key = hash_mix((uintptr_t)dso, address);
 
-	for (struct hash_slot *slot = hash_table_find(&info->lines, key); slot;
-	     slot = hash_table_next(&info->lines, slot)) {
+	for (struct hash_slot *slot = hash_table_find(&part->lines, key); slot;
+	     slot = hash_table_next(&part->lines, slot)) {
 		const struct line_answer *answer = slot->item;
 		if (answer->dso == dso && answer->address == address && answer->frame == frame)
 			return answer;
 	}
-	struct line_answer *answer = pool_take(&info->pool, sizeof(*answer));
-	if (!answer || hash_table_add(&info->lines, key, answer))
+	struct line_answer *answer = pool_take(&part->pool, sizeof(*answer));
+	if (!answer || hash_table_add(&part->lines, key, answer))
 		return NULL;
 	*answer = (struct line_answer){.dso = dso, .address = address, .frame = frame};
-	read_line(info, answer);
+	read_line(route, answer);
 	return answer;
 }
 
@@ -598,9 +697,10 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 {
 	if (dso->bpf_lines)
 		return bpf_lines_find(dso->bpf_lines, dso->name, dso->id.file.inode, address, &ret->path, &ret->line);
-	pthread_mutex_lock(&info->lock);
-	const struct line_answer *answer = find_line(info, dso, address, frame);
-	pthread_mutex_unlock(&info->lock);
+	const struct route route = find_route(info, dso, address);
+	pthread_mutex_lock(&route.part->lock);
+	const struct line_answer *answer = find_line(&route, dso, address, frame);
+	pthread_mutex_unlock(&route.part->lock);
 	if (!answer || !answer->line.path)
 		return false;
 	*ret = answer->line;
@@ -608,29 +708,29 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 }
 
 /* A function is inlined in many places; its name is in one. NULL: there are too many long ones; out of memory. */
-static const char *readable_name(struct debug_info *info, struct object *object, const char *name)
+static const char *readable_name(struct debug_part *part, struct object *object, const char *name)
 {
 	char *known = hash_table_find_item(&object->names, (uintptr_t)name);
 
 	if (known)
 		return known;
-	AUTO_FREE char *readable = !info->no_demangle && symbol_is_mangled(name) ? symbol_demangle(name) : NULL;
+	AUTO_FREE char *readable = !part->info->no_demangle && symbol_is_mangled(name) ? symbol_demangle(name) : NULL;
 	const char *shown = readable ? readable : name;
 	const size_t len = strlen(shown);
 	if (len > LONG_NAME_BYTES) {
-		if (len > info->long_name_bytes)
+		if (len > part->long_name_bytes)
 			return NULL;
-		info->long_name_bytes -= len;
+		part->long_name_bytes -= len;
 	}
-	char *copy = pool_text(&info->pool, shown, len);
+	char *copy = pool_text(&part->pool, shown, len);
 	return copy && hash_table_add(&object->names, (uintptr_t)name, copy) == 0 ? copy : NULL;
 }
 
 /* One symbol for all places in `around`, so that chains that read the same are the same. NULL: likewise. */
-static const struct symbol *inlined_symbol(struct debug_info *info, struct object *object, const struct symbol *around,
+static const struct symbol *inlined_symbol(struct debug_part *part, struct object *object, const struct symbol *around,
 					   const char *name)
 {
-	const char *readable = readable_name(info, object, name);
+	const char *readable = readable_name(part, object, name);
 	const uint64_t key = hash_mix((uintptr_t)readable, (uintptr_t)around);
 
 	for (struct hash_slot *slot = hash_table_find(&object->symbols, key); slot;
@@ -639,7 +739,7 @@ static const struct symbol *inlined_symbol(struct debug_info *info, struct objec
 		if (its->name == readable && its->start == around->start)
 			return its;
 	}
-	struct symbol *added = readable ? pool_take(&info->pool, sizeof(*added)) : NULL;
+	struct symbol *added = readable ? pool_take(&part->pool, sizeof(*added)) : NULL;
 	if (!added || hash_table_add(&object->symbols, key, added))
 		return NULL;
 	*added = (struct symbol){.start = around->start, .end = around->end, .name = readable, .inlined = true};
@@ -647,11 +747,11 @@ static const struct symbol *inlined_symbol(struct debug_info *info, struct objec
 }
 
 /* NULL: it has no name, or none any longer: likewise. */
-static const struct symbol *scope_symbol(struct debug_info *info, struct object *object, const struct symbol *around,
+static const struct symbol *scope_symbol(struct debug_part *part, struct object *object, const struct symbol *around,
 					 struct scope *scope)
 {
 	if (scope->name && scope->around != around) {
-		scope->symbol = inlined_symbol(info, object, around, scope->name);
+		scope->symbol = inlined_symbol(part, object, around, scope->name);
 		scope->around = around;
 		if (!scope->symbol)
 			scope->name = NULL; /* it is no frame, see find_call() */
@@ -659,17 +759,17 @@ static const struct symbol *scope_symbol(struct debug_info *info, struct object 
 	return scope->name ? scope->symbol : NULL;
 }
 
-static unsigned read_inlined(struct debug_info *info, struct dso *dso, const struct symbol *around, uint64_t address,
+static unsigned read_inlined(const struct route *route, struct dso *dso, const struct symbol *around, uint64_t address,
 			     const struct symbol *ret[INLINED_MOST])
 {
 	uint64_t at;
 	struct dwarf_unit *unit;
-	struct object *object = find_place(info, dso, address, &unit, &at);
+	struct object *object = find_place(route, dso, address, &unit, &at);
 	unsigned nr = 0;
 
 	struct scope *scope = object ? find_scope(object, unit, at) : NULL;
 	for (; scope && scope->outer && nr + 1 < INLINED_MOST; scope = scope->outer) {
-		const struct symbol *symbol = scope_symbol(info, object, around, scope);
+		const struct symbol *symbol = scope_symbol(route->part, object, around, scope);
 		if (symbol)
 			ret[nr++] = symbol;
 	}
@@ -679,21 +779,22 @@ static unsigned read_inlined(struct debug_info *info, struct dso *dso, const str
 }
 
 /* NULL: out of memory. */
-static const struct inlined *find_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
+static const struct inlined *find_inlined(const struct route *route, struct dso *dso, const struct symbol *symbol,
 					  uint64_t address)
 {
+	struct debug_part *part = route->part;
 	uint64_t key = hash_mix((uintptr_t)symbol, address);
 	const struct symbol *functions[INLINED_MOST];
 
-	for (struct hash_slot *slot = hash_table_find(&info->inlined, key); slot;
-	     slot = hash_table_next(&info->inlined, slot)) {
+	for (struct hash_slot *slot = hash_table_find(&part->inlined, key); slot;
+	     slot = hash_table_next(&part->inlined, slot)) {
 		const struct inlined *answer = slot->item;
 		if (answer->symbol == symbol && answer->address == address)
 			return answer;
 	}
-	unsigned nr = read_inlined(info, dso, symbol, address, functions);
-	struct inlined *answer = pool_take(&info->pool, sizeof(*answer) + nr * sizeof(functions[0]));
-	if (!answer || hash_table_add(&info->inlined, key, answer))
+	unsigned nr = read_inlined(route, dso, symbol, address, functions);
+	struct inlined *answer = pool_take(&part->pool, sizeof(*answer) + nr * sizeof(functions[0]));
+	if (!answer || hash_table_add(&part->inlined, key, answer))
 		return NULL;
 	*answer = (struct inlined){.symbol = symbol, .address = address, .nr = nr};
 	memcpy(answer->functions, functions, nr * sizeof(functions[0]));
@@ -703,8 +804,9 @@ static const struct inlined *find_inlined(struct debug_info *info, struct dso *d
 const struct inlined *debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
 					 uint64_t address)
 {
-	pthread_mutex_lock(&info->lock);
-	const struct inlined *answer = find_inlined(info, dso, symbol, address);
-	pthread_mutex_unlock(&info->lock);
+	const struct route route = find_route(info, dso, address);
+	pthread_mutex_lock(&route.part->lock);
+	const struct inlined *answer = find_inlined(&route, dso, symbol, address);
+	pthread_mutex_unlock(&route.part->lock);
 	return answer;
 }

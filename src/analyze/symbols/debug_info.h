@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * debug_info: source lines and inlined functions of addresses, from the debug information of objects (DWARF). Each
- * object is opened when it is first needed; the least recently used ones are closed again. Any thread; a lock is held
- * during each call.
+ * object is opened when it is first needed; the least recently used ones are closed again. Any thread: with several
+ * CPUs units of one object that is not compressed are read by several threads at once.
  */
 #pragma once
 
@@ -26,6 +26,10 @@ void debug_info_free(struct debug_info *info); /* NULL is fine */
  */
 enum debug_needs { DEBUG_CHAINS = 1, DEBUG_LINES = 2 };
 void debug_info_unpack_ahead(struct debug_info *info, const struct session *session, unsigned needs);
+
+/* Two threads do not wait for each other that look up addresses with different numbers, less than DEBUG_INFO_PARTS. */
+enum { DEBUG_INFO_PARTS = 4 };
+unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address);
 
 struct source_line {
 	const char *path; /* with the compilation directory, if that is known; valid until debug_info_free() */
