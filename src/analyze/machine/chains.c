@@ -9,6 +9,7 @@
 #include "analyze/machine/inlined_ahead.h"
 #include "analyze/machine/ip_walk.h"
 #include "analyze/symbols/debug_info.h"
+#include "analyze/symbols/dso.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "perfdata/sample.h"
@@ -58,7 +59,7 @@ struct chains {
 	struct machine *machine;
 	struct stacks *stacks;
 	struct inlined_ahead *ahead; /* NULL: frames are complete at once */
-	bool by_line;
+	bool all_lines, by_line;
 	struct hash_table lines;                /* struct line_frame, by a hash */
 	struct pool pool;                       /* of them */
 	struct chain_ip ips[CHAIN_MOST_FRAMES]; /* of the chain that is looked up; likewise */
@@ -92,6 +93,7 @@ void chains_free(struct chains *chains)
 bool chains_expand_later(struct chains *chains, unsigned needs)
 {
 	chains->ahead = inlined_ahead_start(machine_debug_info(chains->machine), needs & CHAINS_LINES);
+	chains->all_lines = needs & CHAINS_ALL_LINES;
 	chains->by_line = needs & CHAINS_BY_LINE;
 	return chains->ahead;
 }
@@ -254,16 +256,25 @@ static unsigned look_up(struct chains *chains, struct task *task, const struct c
 	return machine_inlined(chains->machine, &frame, frames, CHAIN_MOST_FRAMES);
 }
 
+/* What is looked up of a new frame: of one that is complete, its line, which is a file's. */
+static void expect(struct chains *chains, const struct location *frame)
+{
+	if (frame->nr_inlined == LOCATION_PENDING)
+		inlined_ahead_add(chains->ahead,
+				  &(struct inlined_place){frame->dso, frame->symbol, frame->address - frame->is_return,
+							  .is_line = false});
+	else if (chains->all_lines && frame->symbol && frame->dso && !frame->dso->jit && !frame->dso->bpf_lines)
+		chains_expect_line(chains, frame);
+}
+
 /* 0 or -ENOMEM. */
 static int intern_frame(struct chains *chains, const struct location *frame, uint32_t *ret)
 {
 	const uint32_t end = stacks_end_frame(chains->stacks);
 	int err = stacks_intern_frame(chains->stacks, frame, ret);
 
-	if (!err && *ret == end && frame->nr_inlined == LOCATION_PENDING)
-		inlined_ahead_add(chains->ahead,
-				  &(struct inlined_place){frame->dso, frame->symbol, frame->address - frame->is_return,
-							  .is_line = false});
+	if (!err && *ret == end && chains->ahead)
+		expect(chains, frame);
 	return err;
 }
 

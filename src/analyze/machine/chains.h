@@ -25,12 +25,13 @@ bool chains_can_intern(const struct chains *chains, const struct sample *sample)
 int chains_intern(struct chains *chains, struct task *task, const struct session_record *record, uint32_t *ret_chain);
 
 /*
- * From now on which functions are inlined at an address is looked up by another thread, with CHAINS_LINES their lines,
- * too. The chains have their frames only after chains_expand(): of many samples most addresses are new at the begin,
- * and to look them up takes about as long as to read all samples of a small recording. CHAINS_BY_LINE: where frames of
- * a function have a number for each address, they get one for each line instead. false: nothing is changed.
+ * From now on which functions are inlined at an address is looked up by other threads, with CHAINS_LINES their lines,
+ * too, and with CHAINS_ALL_LINES those of frames that have none of them, where all lines will be asked for. The chains
+ * have their frames only after chains_expand(): of many samples most addresses are new at the begin, and to look them
+ * up takes about as long as to read all samples of a small recording. CHAINS_BY_LINE: where frames of a function have a
+ * number for each address, they get one for each line instead. false: nothing is changed.
  */
-enum chains_needs { CHAINS_LINES = 1, CHAINS_BY_LINE = 2 };
+enum chains_needs { CHAINS_LINES = 1, CHAINS_BY_LINE = 2, CHAINS_ALL_LINES = 4 };
 bool chains_expand_later(struct chains *chains, unsigned needs);
 
 /* Only between both: the line of this place, which has a symbol, will be asked for. */

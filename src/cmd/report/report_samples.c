@@ -530,9 +530,10 @@ static void start(struct samples *samples)
 	const bool key_lines = has_key(samples, HIST_SRCLINE) || has_key(samples, HIST_SRCFILE);
 	const bool at_once = key_lines && (samples->options.mode != SAMPLES_PLAIN || samples->callers.has_ignored);
 	const bool by_line = samples->options.by_line && !samples->details; /* details may be of addresses */
-	samples->completes_later =
-		samples->completes_later && (samples->chains || key_lines) && !at_once &&
-		chains_expand_later(samples->chains_of, (lines ? CHAINS_LINES : 0) | (by_line ? CHAINS_BY_LINE : 0));
+	const unsigned needs = (lines ? CHAINS_LINES : 0) | (by_line ? CHAINS_BY_LINE : 0) |
+			       (key_lines || samples->options.by_line ? CHAINS_ALL_LINES : 0);
+	samples->completes_later = samples->completes_later && (samples->chains || key_lines) && !at_once &&
+				   chains_expand_later(samples->chains_of, needs);
 	if (samples->completes_later && key_lines)
 		details_complete_later(samples->details, samples->chains_of);
 }
