@@ -2,13 +2,16 @@
 /* The stage that unwinds while recording: which chain a made sample gets, also where it could not be unwound. */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,6 +25,7 @@
 #include "stream/pipeline.h"
 #include "stream/stage.h"
 #include "stream/writer.h"
+#include "unwind/unwind.h"
 
 /* Source: <asm/perf_regs.h>. FP, SP, PC: where they are among the registers that are sampled. */
 #ifdef __aarch64__
@@ -51,14 +55,30 @@ static const uint64_t user_part[] = {(uint64_t)PERF_CONTEXT_USER, CALL, CODE + 0
 void *__real_reallocarray(void *old, size_t nr, size_t bytes);
 void *__wrap_reallocarray(void *old, size_t nr, size_t bytes);
 
-static bool next_fails;
+static atomic_bool next_fails;
 
 void *__wrap_reallocarray(void *old, size_t nr, size_t bytes)
 {
-	bool fails = next_fails;
+	return atomic_exchange(&next_fails, false) ? NULL : __real_reallocarray(old, nr, bytes);
+}
 
-	next_fails = false;
-	return fails ? NULL : __real_reallocarray(old, nr, bytes);
+int __real_unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
+int __wrap_unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
+
+static pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t met = PTHREAD_COND_INITIALIZER;
+static unsigned nr_building,
+	nr_to_meet; /* under the lock: tables that were begun; that are to be begun before one ends */
+
+int __wrap_unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr)
+{
+	pthread_mutex_lock(&meeting);
+	nr_building++;
+	pthread_cond_broadcast(&met);
+	while (nr_building < nr_to_meet)
+		pthread_cond_wait(&met, &meeting);
+	pthread_mutex_unlock(&meeting);
+	return __real_unwind_object_build(object, fd, reterr);
 }
 
 /* Behind the stage. It keeps the records. */
@@ -167,7 +187,7 @@ static void put(struct fixture *f, uint32_t type, uint16_t misc, const struct bu
 }
 
 /* In the program at CALL, or in the kernel, where that was called from. The caller's return address: on the stack. */
-static void put_sample(struct fixture *f, uint16_t cpumode, uint64_t time_ns)
+static void put_sample_of(struct fixture *f, uint32_t pid, uint16_t cpumode, uint64_t time_ns)
 {
 	const bool in_kernel = cpumode == PERF_RECORD_MISC_KERNEL;
 	uint64_t regs[NR_REGS] = {[FP] = STACK + 16, [SP] = STACK, [PC] = CALL}, stack[NR_WORDS] = {[3] = CALLER};
@@ -175,8 +195,8 @@ static void put_sample(struct fixture *f, uint16_t cpumode, uint64_t time_ns)
 	struct buf payload = {0};
 
 	buf_put_u64(&payload, in_kernel ? kernel_part[1] : CALL);
-	buf_put_u32(&payload, PID);
-	buf_put_u32(&payload, PID);
+	buf_put_u32(&payload, pid);
+	buf_put_u32(&payload, pid);
 	buf_put_u64(&payload, time_ns);
 	buf_put_u64(&payload, (kernel_bytes + sizeof(user_part)) / sizeof(uint64_t));
 	buf_put(&payload, kernel_part, kernel_bytes);
@@ -190,22 +210,36 @@ static void put_sample(struct fixture *f, uint16_t cpumode, uint64_t time_ns)
 	buf_fini(&payload);
 }
 
-/* The process has memory without a file at CODE. */
-static void put_map(struct fixture *f, uint64_t time_ns)
+static void put_sample(struct fixture *f, uint16_t cpumode, uint64_t time_ns)
+{
+	put_sample_of(f, PID, cpumode, time_ns);
+}
+
+/* The process has that file at CODE. */
+static void put_map_of(struct fixture *f, uint32_t pid, const char *name, uint64_t time_ns)
 {
 	const uint64_t where[] = {CODE, 0x10000, 0}, of_file[4] = {0};
 	struct buf payload = {0};
+	char padded[16] = "";
 
+	assert_true(strlen(name) < sizeof(padded));
+	memcpy(padded, name, strlen(name));
 	for (unsigned i = 0; i < 2; i++)
-		buf_put_u32(&payload, PID);
+		buf_put_u32(&payload, pid);
 	buf_put(&payload, where, sizeof(where));
 	buf_put(&payload, of_file, sizeof(of_file));
-	buf_put(&payload, "//anon\0", 8);
+	buf_put(&payload, padded, sizeof(padded));
 	for (unsigned i = 0; i < 2; i++) /* sample_id */
-		buf_put_u32(&payload, PID);
+		buf_put_u32(&payload, pid);
 	buf_put_u64(&payload, time_ns);
 	put(f, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, &payload);
 	buf_fini(&payload);
+}
+
+/* Memory without a file. */
+static void put_map(struct fixture *f, uint64_t time_ns)
+{
+	put_map_of(f, PID, "//anon", time_ns);
 }
 
 /* A record that means nothing here, of which each word looks like another one. */
@@ -276,6 +310,51 @@ static void test_known_maps(void **state)
 	expect_chain(f, &records, true, FRAMES(CALL, CALLER - 1));
 	assert_int_equal(records.len, 0);
 	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], 2);
+}
+
+/* The stage gets what was put as a batch of its own, which it keeps. */
+static void give_copy(struct fixture *f, struct batch *copy)
+{
+	uint8_t *records = malloc(f->batch.len);
+
+	assert_non_null(records);
+	*copy = f->batch;
+	copy->records = memcpy(records, f->bytes, f->batch.len);
+	assert_int_equal(f->stage->ops->process(f->stage, copy), 0);
+	f->batch.len = 0;
+}
+
+/*
+ * The tables of different files are built by several threads at the same time: here the first is not ready until
+ * another one was begun. The second batch waits for the first table, but the thread that took it does not. No table is
+ * begun twice.
+ */
+static void test_tables_are_built_beside_each_other(void **state)
+{
+	struct fixture *f = *state;
+	const uint32_t pids[] = {PID, PID, PID + 1, PID + 1};
+	enum { NR = sizeof(pids) / sizeof(pids[0]) };
+	struct batch batches[NR];
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		skip();
+	put_map_of(f, PID, "/dev/null", 1);
+	put_map_of(f, PID + 1, "/dev/full", 1);
+	for (unsigned i = 0; i < NR; i++) {
+		put_sample_of(f, pids[i], PERF_RECORD_MISC_USER, 2 + i);
+		give_copy(f, &batches[i]);
+	}
+	nr_building = 0;
+	nr_to_meet = 2;
+	flush(f, STAGE_ROUND, 2);
+	nr_to_meet = 0;
+	assert_int_equal(nr_building, 2);
+	struct span records = buf_span(&f->sink.records);
+	for (unsigned i = 0; i < NR; i++)
+		expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
+	assert_int_equal(records.len, 0);
+	for (unsigned i = 0; i < NR; i++)
+		free(batches[i].records);
 }
 
 /*
@@ -451,6 +530,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_known_maps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_tables_are_built_beside_each_other, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unknown_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_memory_runs_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_process_that_has_changed_since, set_up, tear_down),

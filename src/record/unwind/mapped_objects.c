@@ -2,6 +2,7 @@
 #include "record/unwind/mapped_objects.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct mapping {
 struct mapped_object {
 	struct object_id id;
 	struct unwind_object *table;
-	bool has_new_mapping;                 /* since it was tried to build the table */
+	atomic_bool has_new_mapping;          /* since it was tried to build the table */
 	struct mapping mappings[NR_MAPPINGS]; /* the last ones */
 	unsigned next_mapping;
 	char name[];
@@ -184,13 +185,15 @@ void mapped_object_build(struct mapped_object *object)
 {
 	struct diag why = {""};
 
+	if (unwind_object_state(object->table) != UNWIND_OBJECT_NEW)
+		return;
 	object->has_new_mapping = false;
 	int fd = open_object(object);
 	int err = unwind_object_build(object->table, fd, &why);
 
 	if (fd < 0)
 		log_verbose("%s: no call chains through it: %s", object->name, strerror(-fd));
-	else if (err && err != -EALREADY)
+	else if (err)
 		log_verbose("%s: %s", object->name, why.text[0] ? why.text : strerror(-err));
 	if (fd >= 0)
 		close(fd);
@@ -198,7 +201,8 @@ void mapped_object_build(struct mapped_object *object)
 
 struct unwind_object *mapped_object_table(struct mapped_object *object)
 {
-	if (object->has_new_mapping)
+	/* Relaxed: it is set when no thread unwinds. One that sees it late tries once more than it needs. */
+	if (atomic_load_explicit(&object->has_new_mapping, memory_order_relaxed))
 		unwind_object_retry(object->table);
 	return object->table;
 }

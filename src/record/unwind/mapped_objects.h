@@ -2,7 +2,8 @@
 /*
  * mapped_objects: the files that recorded processes have mapped, by what the kernel says of them, and how to open one
  * as the process sees it: in its own mount namespace, deleted, replaced by another of its name, or a memfd; and their
- * unwind tables, which stay when the process has ended. Private to record/unwind. One owner, one thread at a time.
+ * unwind tables, which stay when the process has ended. Private to record/unwind. One owner, one thread at a time, but
+ * where a function says otherwise.
  */
 #pragma once
 
@@ -23,12 +24,13 @@ struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const 
 
 /*
  * Its unwind table, which may be one that is not built yet; also again, when the file could not be opened and more
- * processes have mapped it since.
+ * processes have mapped it since. Several threads at a time.
  */
 struct unwind_object *mapped_object_table(struct mapped_object *object);
 
 /*
- * Opens that very file and builds its table, which may take a second. What has its name now may be another file: then
- * it has none. Only regular files are opened.
+ * Opens that very file and builds its table, if it is not built, which may take a second. What has its name now may be
+ * another file: then it has none. Only regular files are opened. One thread for each object, which other threads may
+ * look up at the same time.
  */
 void mapped_object_build(struct mapped_object *object);

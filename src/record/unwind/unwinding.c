@@ -71,7 +71,8 @@ struct unwind_batch {
 	struct places events;                   /* task events, as they came */
 	bool lost_task_events;                  /* there may have been more */
 	size_t nr_broken;                       /* samples that were left out, for what they are cannot be read */
-	struct mapped_object *missing;          /* it waits for the table of that; NULL: for none */
+	struct mapped_object *missing;          /* its next sample needs the table of that; NULL: that is not known */
+	struct unwind_batch *next_blocked;      /* another one that waits for a thread that builds a table */
 	int err;                                /* it was read as far as that */
 };
 
@@ -135,6 +136,11 @@ struct unwinding {
 	size_t nr_work;
 	void (*work_on)(struct stack_unwinder *unwinder, struct unwind_batch *pending, uint64_t until_ns);
 	uint64_t until_ns;
+	pthread_mutex_t work_lock;                          /* of all below. With `lock` held it is not taken */
+	pthread_cond_t built;                               /* a table */
+	size_t next_work;                                   /* those of work[] before it were taken */
+	struct unwind_batch *blocked;                       /* each by a table of building[]; the first first */
+	const struct mapped_object *building[MOST_WORKERS]; /* by the worker with that number; NULL: none */
 };
 
 static int learn_events(struct unwinding *unwinding, const struct unwinding_params *params)
@@ -218,20 +224,96 @@ static int take_initial_state(struct stage_maker *maker, struct span records)
  * Work on batches, side by side.
  */
 
-/* thread_pool_task: one batch. */
-static void do_work(void *ctx, unsigned worker, unsigned task)
+/* Of a thread that helps, when it begins. */
+static void raise_priority(struct unwinding *unwinding, unsigned worker)
+{
+	struct priority before; /* not restored: the thread does nothing else */
+	const char *unused;
+
+	if (!worker || !unwinding->realtime || unwinding->is_raised[worker])
+		return;
+	unwinding->is_raised[worker] = true;
+	(void)!priority_raise(0, &before, &unused);
+}
+
+static bool is_being_built(const struct unwinding *unwinding, const struct mapped_object *object)
+{
+	for (size_t i = 0; i < MOST_WORKERS; i++)
+		if (unwinding->building[i] == object)
+			return true;
+	return false;
+}
+
+/* The first blocked batch that can go on. NULL: there is none. */
+static struct unwind_batch *take_unblocked(struct unwinding *unwinding)
+{
+	for (struct unwind_batch **at = &unwinding->blocked; *at; at = &(*at)->next_blocked) {
+		struct unwind_batch *pending = *at;
+		if (is_being_built(unwinding, pending->missing))
+			continue;
+		*at = pending->next_blocked;
+		return pending;
+	}
+	return NULL;
+}
+
+/* Waits while all that is left is blocked. NULL: nothing is left. The work lock is held, and released for that. */
+static struct unwind_batch *take_work(struct unwinding *unwinding)
+{
+	for (;;) {
+		struct unwind_batch *pending = take_unblocked(unwinding);
+		if (!pending && unwinding->next_work < unwinding->nr_work)
+			pending = unwinding->work[unwinding->next_work++];
+		if (pending || !unwinding->blocked)
+			return pending;
+		pthread_cond_wait(&unwinding->built, &unwinding->work_lock);
+	}
+}
+
+/*
+ * Builds the table that a batch needs; where another worker builds it, the batch is blocked until then. The work lock
+ * is held, and released for that.
+ */
+static bool build_missing(struct unwinding *unwinding, unsigned worker, struct unwind_batch *pending)
+{
+	struct unwind_batch **last = &unwinding->blocked;
+
+	if (is_being_built(unwinding, pending->missing)) {
+		while (*last)
+			last = &(*last)->next_blocked;
+		pending->next_blocked = NULL;
+		*last = pending;
+		return false;
+	}
+	unwinding->building[worker] = pending->missing;
+	pthread_mutex_unlock(&unwinding->work_lock);
+	mapped_object_build(pending->missing);
+	pthread_mutex_lock(&unwinding->work_lock);
+	unwinding->building[worker] = NULL;
+	pthread_cond_broadcast(&unwinding->built);
+	return true;
+}
+
+/* thread_pool_task: work as long as there is some, a batch at a time. */
+static void do_work(void *ctx, unsigned worker, unsigned unused)
 {
 	struct unwinding *unwinding = ctx;
 	struct stack_unwinder *unwinder = &unwinding->unwinders[worker];
 	uint64_t from_ns = worker ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-	struct priority before; /* not restored: the thread does nothing else */
-	const char *unused;
+	struct unwind_batch *pending;
 
-	if (worker && unwinding->realtime && !unwinding->is_raised[worker]) {
-		unwinding->is_raised[worker] = true;
-		(void)!priority_raise(0, &before, &unused);
+	(void)unused;
+	raise_priority(unwinding, worker);
+	pthread_mutex_lock(&unwinding->work_lock);
+	while ((pending = take_work(unwinding))) {
+		do {
+			pending->missing = NULL;
+			pthread_mutex_unlock(&unwinding->work_lock);
+			unwinding->work_on(unwinder, pending, unwinding->until_ns);
+			pthread_mutex_lock(&unwinding->work_lock);
+		} while (pending->missing && build_missing(unwinding, worker, pending));
 	}
-	unwinding->work_on(unwinder, unwinding->work[task], unwinding->until_ns);
+	pthread_mutex_unlock(&unwinding->work_lock);
 	if (worker) /* the other's time is that of the stage */
 		unwinder->counts.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
 }
@@ -249,39 +331,12 @@ static void add_counts(struct unwinding_counts *sum, struct unwinding_counts *co
 	*counts = (struct unwinding_counts){0};
 }
 
-static void work_side_by_side(struct unwinding *unwinding)
-{
-	if (unwinding->nr_work > 1) {
-		thread_pool_begin(unwinding->pool, do_work, unwinding, (unsigned)unwinding->nr_work);
-		thread_pool_finish(unwinding->pool);
-	} else if (unwinding->nr_work) {
-		do_work(unwinding, 0, 0);
-	}
-}
-
-/* Builds the tables that batches wait for, which come first in the work then. Returns how many batches that are. */
-static size_t build_missing(struct unwinding *unwinding)
-{
-	size_t nr = 0;
-
-	for (size_t i = 0; i < unwinding->nr_work; i++) {
-		struct unwind_batch *pending = unwinding->work[i];
-		if (!pending->missing)
-			continue;
-		mapped_object_build(pending->missing);
-		pending->missing = NULL;
-		unwinding->work[i] = unwinding->work[nr];
-		unwinding->work[nr++] = pending;
-	}
-	return nr;
-}
-
 /* On all batches in unwinding->work. The lock is held, and released for that. */
 static void carry_out(struct unwinding *unwinding,
 		      void (*work_on)(struct stack_unwinder *unwinder, struct unwind_batch *pending, uint64_t until_ns),
 		      const struct task_state *state, uint64_t until_ns)
 {
-	const size_t nr_work = unwinding->nr_work;
+	const size_t nr_tasks = unwinding->nr_work < unwinding->nr_workers ? unwinding->nr_work : unwinding->nr_workers;
 
 	for (size_t i = 0; i < unwinding->nr_workers; i++) {
 		unwinding->unwinders[i].state = state;
@@ -289,12 +344,15 @@ static void carry_out(struct unwinding *unwinding,
 	}
 	unwinding->work_on = work_on;
 	unwinding->until_ns = until_ns;
+	unwinding->next_work = 0; /* no worker works now */
 	pthread_mutex_unlock(&unwinding->lock);
-	do
-		work_side_by_side(unwinding);
-	while ((unwinding->nr_work = build_missing(unwinding)));
+	if (nr_tasks > 1) {
+		thread_pool_begin(unwinding->pool, do_work, unwinding, (unsigned)nr_tasks);
+		thread_pool_finish(unwinding->pool);
+	} else if (nr_tasks) {
+		do_work(unwinding, 0, 0);
+	}
 	pthread_mutex_lock(&unwinding->lock);
-	unwinding->nr_work = nr_work;
 	for (size_t i = 0; i < unwinding->nr_workers; i++)
 		add_counts(&unwinding->counts, &unwinding->unwinders[i].counts);
 }
@@ -910,6 +968,8 @@ int unwinding_new(const struct unwinding_params *params, struct unwinding **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&unwinding->lock, NULL);
 	pthread_cond_init(&unwinding->resolved, NULL);
+	pthread_mutex_init(&unwinding->work_lock, NULL);
+	pthread_cond_init(&unwinding->built, NULL);
 	unwinding->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state, .account = account};
 	unwinding->realtime = params->realtime;
 	unwinding->tables = unwind_tables_new(NULL, max_table_bytes);
@@ -943,6 +1003,8 @@ void unwinding_free(struct unwinding *unwinding)
 	unwind_tables_free(unwinding->tables);
 	ring_events_fini(&unwinding->events);
 	free(unwinding->by_event);
+	pthread_cond_destroy(&unwinding->built);
+	pthread_mutex_destroy(&unwinding->work_lock);
 	pthread_cond_destroy(&unwinding->resolved);
 	pthread_mutex_destroy(&unwinding->lock);
 	free(unwinding);
