@@ -67,6 +67,8 @@ int __wrap_unwind_object_build(struct unwind_object *object, int fd, struct diag
 
 static pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t met = PTHREAD_COND_INITIALIZER;
+static const struct buf *passed_on; /* NULL: not of interest */
+static size_t passed_on_bytes;      /* when the last table was begun */
 static unsigned nr_building,
 	nr_to_meet; /* under the lock: tables that were begun; that are to be begun before one ends */
 
@@ -74,6 +76,7 @@ int __wrap_unwind_object_build(struct unwind_object *object, int fd, struct diag
 {
 	pthread_mutex_lock(&meeting);
 	nr_building++;
+	passed_on_bytes = passed_on ? passed_on->len : 0;
 	pthread_cond_broadcast(&met);
 	while (nr_building < nr_to_meet)
 		pthread_cond_wait(&met, &meeting);
@@ -358,6 +361,34 @@ static void test_tables_are_built_beside_each_other(void **state)
 }
 
 /*
+ * What is unwound is passed on, and its memory is free, before all is that could be: here before the table is built
+ * that the last of many batches needs.
+ */
+static void test_batches_are_passed_on_early(void **state)
+{
+	enum { NR = 300 };
+	static struct batch batches[NR];
+	struct fixture *f = *state;
+
+	put_map(f, 1);
+	put_map_of(f, PID + 1, "/dev/null", 1);
+	for (unsigned i = 0; i < NR; i++) {
+		put_sample_of(f, i < NR - 1 ? PID : PID + 1, PERF_RECORD_MISC_USER, 2 + i);
+		give_copy(f, &batches[i]);
+	}
+	passed_on = &f->sink.records;
+	flush(f, STAGE_ROUND, 2);
+	passed_on = NULL;
+	assert_in_range(passed_on_bytes, 1, f->sink.records.len - 1);
+	struct span records = buf_span(&f->sink.records);
+	for (unsigned i = 0; i < NR; i++) {
+		expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
+		free(batches[i].records);
+	}
+	assert_int_equal(records.len, 0);
+}
+
+/*
  * One frame of the program is known of a sample that could not be unwound, be it in the program or in the kernel. What
  * the kernel found by frame pointers is not taken for its callers.
  */
@@ -531,6 +562,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_known_maps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_tables_are_built_beside_each_other, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_batches_are_passed_on_early, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unknown_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_memory_runs_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_process_that_has_changed_since, set_up, tear_down),

@@ -30,7 +30,7 @@
 
 enum {
 	NR_ACCOUNTS = 15,
-	MOST_WORK = 256,                 /* batches, of which each is work for a thread */
+	MOST_WORK = 64,                  /* batches, of which each is work for a thread */
 	FEW_THREADS = 6,                 /* beside the one that resolves, and no more than half as many as CPUs; */
 	MOST_THREADS = 16,               /* of many CPUs a quarter */
 	MOST_WORKERS = MOST_THREADS + 2, /* thread_pool_new() */
@@ -668,15 +668,53 @@ static int unwind_first(struct unwinding *unwinding, uint64_t until_ns)
 	return err;
 }
 
-/* All samples up to the horizon, with the task events before each. The lock is held, and released for that. */
-static int unwind_known(struct unwinding *unwinding)
+/* Also after an error: the batches in front that nothing waits for. The lock is held, and released for that. */
+static int pass_on(struct unwinding_stage *stage)
 {
+	struct unwinding *unwinding = stage->unwinding;
+	struct unwind_batch *pending;
+	int err = 0;
+
+	/* What tells of a horizon that is still to come stays, without its batch. */
+	for (pending = stage->first; pending && pending->is_done; pending = pending->next) {
+		struct batch *batch = pending->batch;
+		pending->batch = NULL;
+		if (!batch)
+			continue;
+		pthread_mutex_unlock(&unwinding->lock);
+		if (pending->nr_broken)
+			stage_count_dropped(&stage->stage, broken_reason, pending->nr_broken);
+		int pass_err = stage_pass(&stage->stage, batch);
+		err = err ? err : pending->err ? pending->err : pass_err;
+		pthread_mutex_lock(&unwinding->lock);
+	}
+	while ((pending = stage->first) && pending->is_done && !pending->batch &&
+	       pending->last_ns <= unwinding->horizon_ns) {
+		stage->first = pending->next;
+		if (!stage->first)
+			stage->last = NULL;
+		pending->next = unwinding->spare;
+		unwinding->spare = pending;
+	}
+	return err;
+}
+
+/*
+ * All samples up to the horizon, with the task events before each. What is done is passed on in between: others wait
+ * for that memory, and all samples may take a second. The lock is held, and released for that.
+ */
+static int unwind_known(struct unwinding_stage *stage)
+{
+	struct unwinding *unwinding = stage->unwinding;
 	const uint64_t until_ns = unwinding->horizon_ns; /* of what was looked at; it may rise */
 	const struct time_entry *first;
 	int err = 0;
 
-	while (!err && (first = time_queue_first(&unwinding->waiting)) && first->time_ns <= until_ns)
+	while (!err && (first = time_queue_first(&unwinding->waiting)) && first->time_ns <= until_ns) {
 		err = unwind_first(unwinding, until_ns);
+		if (!err)
+			err = pass_on(stage);
+	}
 	if (!err && unwinding->now)
 		err = task_state_advance(unwinding->now, until_ns);
 	if (!err && unwinding->now)
@@ -723,41 +761,10 @@ static int resolve(struct unwinding_stage *stage, enum stage_flush why)
 		find_horizon(unwinding);
 		err = end_doubt(unwinding);
 		if (!err)
-			err = unwind_known(unwinding);
+			err = unwind_known(stage);
 	} while (!err && unwinding->requested_again && !unwinding->nr_to_resolve);
 	if (why == STAGE_MEMORY || err)
 		give_up_waiting(stage);
-	return err;
-}
-
-/* Also after an error: the batches in front that nothing waits for. The lock is held, and released for that. */
-static int pass_on(struct unwinding_stage *stage)
-{
-	struct unwinding *unwinding = stage->unwinding;
-	struct unwind_batch *pending;
-	int err = 0;
-
-	/* What tells of a horizon that is still to come stays, without its batch. */
-	for (pending = stage->first; pending && pending->is_done; pending = pending->next) {
-		struct batch *batch = pending->batch;
-		pending->batch = NULL;
-		if (!batch)
-			continue;
-		pthread_mutex_unlock(&unwinding->lock);
-		if (pending->nr_broken)
-			stage_count_dropped(&stage->stage, broken_reason, pending->nr_broken);
-		int pass_err = stage_pass(&stage->stage, batch);
-		err = err ? err : pending->err ? pending->err : pass_err;
-		pthread_mutex_lock(&unwinding->lock);
-	}
-	while ((pending = stage->first) && pending->is_done && !pending->batch &&
-	       pending->last_ns <= unwinding->horizon_ns) {
-		stage->first = pending->next;
-		if (!stage->first)
-			stage->last = NULL;
-		pending->next = unwinding->spare;
-		unwinding->spare = pending;
-	}
 	return err;
 }
 
