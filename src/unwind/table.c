@@ -410,9 +410,33 @@ static struct table_part *part_new(const struct table_builder *b)
 	return part;
 }
 
+static uint64_t digest_of(const uint64_t key[2], struct span section, struct span more)
+{
+	const uint64_t parts[] = {siphash(key, section), siphash(key, more)};
+
+	return siphash(key, (struct span){parts, sizeof(parts)});
+}
+
+uint64_t source_digest(const struct table_source *source)
+{
+	return digest_of(source->key, source->section.bytes, source->more.bytes);
+}
+
+static void make_digest(struct unwind_table *table)
+{
+	const struct table_builder *b = table->builder;
+
+	if (table->has_digest)
+		return;
+	table->digest = digest_of(table->key, b->reader.section.bytes,
+				  b->more ? b->more->section.bytes : (struct span){0});
+	table->has_digest = true;
+}
+
 /* All parts are made: the sections have told everything. */
 static void end_building(struct unwind_table *table)
 {
+	make_digest(table);
 	builder_free(take_ptr(table->builder));
 	table->release(take_ptr(table->owned));
 	shrink(table, table->section_bytes);
@@ -624,6 +648,7 @@ static bool start(struct unwind_table *table, const struct table_source *source)
 			table->base = source->segments[i].address;
 	table->section_bytes = source->section.bytes.len + source->more.bytes.len;
 	table->budget = source->budget;
+	memcpy(table->key, source->key, sizeof(table->key));
 	table->builder = calloc(1, sizeof(*table->builder));
 	struct unwind_rule *none = new_rule(table);
 	if (!table->builder || !none ||
@@ -665,6 +690,15 @@ int table_new(const struct table_source *source, void *owned, void (*release)(vo
 	table->bad = list.bad;
 	*ret = table;
 	return table->bad ? -EBADMSG : 0;
+}
+
+uint64_t table_digest(struct unwind_table *table)
+{
+	pthread_mutex_lock(&table->lock);
+	make_digest(table);
+	uint64_t digest = table->digest;
+	pthread_mutex_unlock(&table->lock);
+	return digest;
 }
 
 int table_complete(struct unwind_table *table)

@@ -73,6 +73,7 @@ struct table_source {
 	struct table_segment segments[TABLE_MAX_SEGMENTS];
 	struct table_extra extras[TABLE_MAX_EXTRAS];
 	struct table_budget *budget; /* of which the table is a part; NULL: none */
+	uint64_t key[2];             /* of source_digest() */
 };
 
 struct table_function {
@@ -119,6 +120,8 @@ struct unwind_table {
 	void *owned;                   /* in which the sections lie, until then */
 	void (*release)(void *owned);
 	size_t bytes, section_bytes; /* bytes: all that is allocated, with the sections */
+	uint64_t key[2], digest;     /* digest: of the sections, once `has_digest` */
+	bool has_digest;
 	struct table_budget *budget; /* borrowed */
 	uint64_t build_ns;           /* CPU time of making parts */
 	bool full;                   /* more would have been needed than the budget has */
@@ -132,6 +135,13 @@ struct unwind_table {
  */
 int table_new(const struct table_source *source, void *owned, void (*release)(void *owned), struct unwind_table **ret);
 void table_free(struct unwind_table *table); /* NULL is fine */
+
+/*
+ * A hash of the bytes of both sections. It takes some ms, and is made of a table when it is asked for or when the
+ * sections go. It is not possible to make a file that has the hash of another one without knowing the key.
+ */
+uint64_t source_digest(const struct table_source *source);
+uint64_t table_digest(struct unwind_table *table);
 
 /* Makes all parts. 0; -ENOMEM; -EBADMSG: some instructions cannot be understood, the rows behind them are missing. */
 int table_complete(struct unwind_table *table);

@@ -27,7 +27,7 @@ struct content {
 struct unwind_tables {
 	const struct unwind_arch *arch; /* NULL: not known */
 	struct table_budget budget;
-	uint64_t key[2];      /* of content_hash(): random */
+	uint64_t key[2];      /* random */
 	pthread_mutex_t lock; /* for all below */
 	struct hash_table objects, contents;
 	uint64_t nr_objects, read_ns; /* CPU time of reading files */
@@ -120,19 +120,16 @@ static void finish(struct unwind_object *object, enum unwind_object_state state,
 	atomic_store_explicit(&object->state, state, memory_order_release); /* what was built is visible with it */
 }
 
-/*
- * Of all that a table is made from. Only this tells two sections apart, as those of a table go when all its parts are
- * made. So it must not be possible to make a file that has the hash of another one, whose chains it would change.
- */
-static uint64_t content_hash(const struct unwind_tables *tables, const struct table_source *source)
+/* Of all that a table is made from but the bytes of the sections. */
+static uint64_t shape_hash(const struct table_source *source)
 {
 	uint64_t words[7 + 3 * (TABLE_MAX_SEGMENTS + TABLE_MAX_EXTRAS)];
 	size_t nr = 0;
 
-	words[nr++] = siphash(tables->key, source->section.bytes);
+	words[nr++] = source->section.bytes.len;
 	words[nr++] = source->section.address;
 	words[nr++] = source->section.is_eh_frame;
-	words[nr++] = siphash(tables->key, source->more.bytes);
+	words[nr++] = source->more.bytes.len;
 	words[nr++] = source->more.address;
 	words[nr++] = source->nr_segments;
 	for (unsigned i = 0; i < source->nr_segments; i++) {
@@ -146,7 +143,7 @@ static uint64_t content_hash(const struct unwind_tables *tables, const struct ta
 		words[nr++] = source->extras[i].end;
 		words[nr++] = source->extras[i].kind;
 	}
-	return siphash(tables->key, (struct span){words, nr * sizeof(words[0])});
+	return siphash(source->key, (struct span){words, nr * sizeof(words[0])});
 }
 
 /* But for the bytes. */
@@ -168,36 +165,59 @@ static bool is_same(const struct table_source *a, const struct table_source *b)
 	return same;
 }
 
-/* Under the lock. NULL: none. */
-static struct unwind_table *find_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source)
+/* Under the lock: the table number `nr` of those that differ from the source in bytes of the sections at most. */
+static struct unwind_table *find_similar(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
+					 size_t nr)
 {
 	for (struct hash_slot *slot = hash_table_find(&tables->contents, hash); slot;
 	     slot = hash_table_next(&tables->contents, slot)) {
 		const struct content *content = slot->item;
-		if (is_same(&content->source, source))
+		if (is_same(&content->source, source) && !nr--)
 			return content->table;
 	}
 	return NULL;
 }
 
-/* Takes over the table; *ret is the one to be used: another thread may have been quicker. 0, -ENOMEM. */
+/*
+ * The table of the same content. The bytes are hashed only where there is another table that may be it: that takes as
+ * long as listing the functions, and a sample waits. Only the hash tells two sections apart, as those of a table go
+ * when all its parts are made. *nr_seen: similar tables that were compared, also in earlier calls. NULL: none.
+ */
+static struct unwind_table *find_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
+					 size_t *nr_seen)
+{
+	struct unwind_table *similar, *found = NULL;
+
+	for (; !found; ++*nr_seen) {
+		pthread_mutex_lock(&tables->lock);
+		similar = find_similar(tables, hash, source, *nr_seen);
+		pthread_mutex_unlock(&tables->lock);
+		if (!similar)
+			break;
+		found = table_digest(similar) == source_digest(source) ? similar : NULL;
+	}
+	return found;
+}
+
+/* 0; -EAGAIN: another thread has added a similar one to those `nr_seen`; -ENOMEM. */
 static int add_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
-		       struct unwind_table **ret, struct unwind_table *table)
+		       struct unwind_table *table, size_t nr_seen)
 {
 	struct content *content = malloc(sizeof(*content));
+	int err = -ENOMEM;
 
 	pthread_mutex_lock(&tables->lock);
-	*ret = find_content(tables, hash, source);
-	if (!*ret && content && !hash_table_add(&tables->contents, hash, content)) {
+	if (find_similar(tables, hash, source, nr_seen)) {
+		err = -EAGAIN;
+	} else if (content && !hash_table_add(&tables->contents, hash, content)) {
 		*content = (struct content){table, *source};
 		content->source.section.bytes.ptr = content->source.more.bytes.ptr = NULL;
-		*ret = take_ptr(table);
 		content = NULL;
+		err = 0;
 	}
 	pthread_mutex_unlock(&tables->lock);
 	free(content);
-	table_free(table);
-	return *ret ? 0 : -ENOMEM;
+	return err;
 }
 
 static void release_elf(void *owned)
@@ -218,12 +238,13 @@ struct input {
 static int build(struct unwind_tables *tables, struct input *input, struct unwind_table **ret, struct diag *reterr)
 {
 	struct table_source *source = input->source;
-	uint64_t hash = content_hash(tables, source);
-	struct unwind_table *table;
+	struct unwind_table *table, *other = NULL;
+	size_t nr_seen = 0;
+	int added;
 
-	pthread_mutex_lock(&tables->lock);
-	*ret = find_content(tables, hash, source);
-	pthread_mutex_unlock(&tables->lock);
+	memcpy(source->key, tables->key, sizeof(source->key));
+	const uint64_t hash = shape_hash(source);
+	*ret = find_content(tables, hash, source, &nr_seen);
 	if (*ret)
 		return 0;
 	source->budget = &tables->budget;
@@ -233,8 +254,13 @@ static int build(struct unwind_tables *tables, struct input *input, struct unwin
 				tables->budget.max >> 20);
 	if (err && err != -EBADMSG)
 		return diag_set(reterr, err, "%s", strerror(-err));
-	int added = add_content(tables, hash, source, ret, table);
+	do /* the sections are there: no part of the table is made yet */
+		added = add_content(tables, hash, source, table, nr_seen);
+	while (added == -EAGAIN && !(other = find_content(tables, hash, source, &nr_seen)));
+	*ret = added ? other : table;
 	if (added)
+		table_free(table);
+	if (!*ret)
 		return added;
 	return err ? diag_set(reterr, err, "unwind information that cannot be understood") : 0;
 }
