@@ -377,10 +377,16 @@ static void decode_cie(const struct cfi_section *section, const struct entry *en
 	cie->valid = !run.bad && run.next == run.start;
 }
 
+/* Where a CIE at that offset is kept. */
+static const struct cfi_cie *cie_slot(const struct cfi_reader *reader, uint32_t offset)
+{
+	return &reader->cies[(offset >> 3 ^ offset >> 9) % CFI_CIE_CACHE];
+}
+
 /* NULL: there is none at that offset that can be understood. Valid until the next call. */
 static const struct cfi_cie *find_cie(struct cfi_reader *reader, uint32_t offset)
 {
-	struct cfi_cie *cie = &reader->cies[(offset >> 3 ^ offset >> 9) % CFI_CIE_CACHE];
+	struct cfi_cie *cie = (struct cfi_cie *)cie_slot(reader, offset);
 	struct entry entry;
 
 	if (cie->offset != offset + 1) {
@@ -432,12 +438,51 @@ static bool decode_fde(struct cfi_reader *reader, const struct entry *entry, str
 	return true;
 }
 
+/*
+ * The entry at reader->at, where it is as most are: of .eh_frame, with 4 bytes for its length and each address, of a
+ * CIE that was read before. A table begins with a list of all entries, for which a sample waits. false: decode_fde()
+ * tells what it is; of what this one takes it would tell the same.
+ */
+static bool decode_plain_fde(const struct cfi_reader *reader, struct cfi_fde *ret)
+{
+	enum { BEFORE_AUGMENTATION = 4 * sizeof(uint32_t) /* length, id, start, bytes */ };
+	const struct cfi_section *section = &reader->section;
+	const uint8_t *bytes = (const uint8_t *)section->bytes.ptr + reader->at;
+	const size_t left = section->bytes.len - reader->at;
+	uint32_t words[4];
+
+	if (!section->is_eh_frame || left <= BEFORE_AUGMENTATION)
+		return false;
+	memcpy(words, bytes, sizeof(words));
+	const uint64_t len = words[0] + sizeof(uint32_t);
+	const uint64_t cie_at = reader->at + sizeof(uint32_t) - words[1];
+	if (words[0] == UINT32_MAX || !words[1] || len > left || cie_at >= section->bytes.len)
+		return false;
+	const struct cfi_cie *cie = cie_slot(reader, (uint32_t)cie_at);
+	const size_t instructions = BEFORE_AUGMENTATION + 1 + bytes[BEFORE_AUGMENTATION];
+	if (cie->offset != (uint32_t)cie_at + 1 || !cie->valid || !cie->has_augmentation ||
+	    cie->encoding != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) || bytes[BEFORE_AUGMENTATION] >= 0x80 ||
+	    instructions > len)
+		return false;
+	const uint64_t start = section->address + reader->at + 2 * sizeof(uint32_t) + (uint64_t)(int32_t)words[2];
+	*ret = (struct cfi_fde){.start = start,
+				.entry = (uint32_t)reader->at,
+				.cie = (uint32_t)cie_at,
+				.at = (uint32_t)(reader->at + instructions),
+				.nr_bytes = (uint32_t)(len - instructions)};
+	return !__builtin_add_overflow(start, (uint64_t)(int32_t)words[3], &ret->end);
+}
+
 bool cfi_next_fde(struct cfi_reader *reader, struct cfi_fde *ret)
 {
 	const struct cfi_section *section = &reader->section;
 	struct entry entry;
 
 	while (!reader->broken && reader->at < section->bytes.len) {
+		if (decode_plain_fde(reader, ret)) {
+			reader->at = ret->at + ret->nr_bytes;
+			return true;
+		}
 		if (!read_entry(section, reader->at, &entry)) {
 			uint32_t len = 1;
 			if (section->bytes.len - reader->at >= sizeof(len))
