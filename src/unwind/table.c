@@ -42,7 +42,10 @@ struct table_builder {
 
 static struct unwind_rule *rule_at(const struct unwind_table *table, uint32_t number)
 {
-	return &table->rule_blocks[number / TABLE_RULE_BLOCK][number % TABLE_RULE_BLOCK];
+	/* Pairs with larger_blocks(). Who has the number from a part sees the blocks of when the part was made. */
+	const struct rule_blocks *rules = atomic_load_explicit(&table->rules, memory_order_acquire);
+
+	return &rules->blocks[number / TABLE_RULE_BLOCK][number % TABLE_RULE_BLOCK];
 }
 
 /* false: more than the budget. */
@@ -132,27 +135,41 @@ static uint32_t keep_wide(struct table_builder *b, const struct cfi_state *state
 	return table->nr_wides;
 }
 
+/* Makes room for more blocks than `rules` has. NULL: out of memory. */
+static struct rule_blocks *larger_blocks(struct unwind_table *table, struct rule_blocks *rules)
+{
+	const size_t room = rules ? 2 * rules->room : 4, bytes = sizeof(*rules) + room * sizeof(rules->blocks[0]);
+	struct rule_blocks *larger = grow(table, bytes) ? malloc(bytes) : NULL;
+
+	if (!larger)
+		return NULL;
+	*larger = (struct rule_blocks){.smaller = rules, .room = room};
+	for (size_t i = 0; rules && i < rules->room; i++)
+		larger->blocks[i] = rules->blocks[i];
+	atomic_store_explicit(&table->rules, larger, memory_order_release); /* pairs with rule_at() */
+	return larger;
+}
+
+/* false: out of memory. */
+static bool new_block(struct unwind_table *table)
+{
+	const size_t nr = table->nr_rules / TABLE_RULE_BLOCK;
+	struct rule_blocks *rules = atomic_load_explicit(&table->rules, memory_order_relaxed);
+
+	if (!rules || nr == rules->room)
+		rules = larger_blocks(table, rules);
+	if (!rules || !grow(table, TABLE_RULE_BLOCK * sizeof(struct unwind_rule)))
+		return false;
+	rules->blocks[nr] = calloc(TABLE_RULE_BLOCK, sizeof(struct unwind_rule));
+	return rules->blocks[nr];
+}
+
 /* NULL: out of memory, or too many. */
 static struct unwind_rule *new_rule(struct unwind_table *table)
 {
-	uint32_t nr = table->nr_rules;
-
-	if (nr >= TABLE_MAX_RULES)
+	if (table->nr_rules >= TABLE_MAX_RULES || (table->nr_rules % TABLE_RULE_BLOCK == 0 && !new_block(table)))
 		return NULL;
-	if (nr % TABLE_RULE_BLOCK == 0) {
-		if (!grow(table, TABLE_RULE_BLOCK * sizeof(struct unwind_rule) + sizeof(struct unwind_rule *)))
-			return NULL;
-		size_t nr_blocks = nr / TABLE_RULE_BLOCK + 1;
-		struct unwind_rule **blocks = reallocarray(table->rule_blocks, nr_blocks, sizeof(struct unwind_rule *));
-		if (!blocks)
-			return NULL;
-		table->rule_blocks = blocks;
-		blocks[nr_blocks - 1] = calloc(TABLE_RULE_BLOCK, sizeof(struct unwind_rule));
-		if (!blocks[nr_blocks - 1])
-			return NULL;
-	}
-	table->nr_rules++;
-	return rule_at(table, nr);
+	return rule_at(table, table->nr_rules++);
 }
 
 /* Its number; NO_CFI also for out of memory and too many. */
@@ -234,7 +251,7 @@ static uint16_t rule_of_state(struct table_builder *b, const struct cfi_state *s
 		}
 		memset(&rule, 0, sizeof(rule));
 		rule.flags = RULE_WIDE;
-		rule.wide = (uint16_t)wide;
+		rule.wide = b->table->wides[wide - 1];
 	}
 	rule.flags |= is_signal ? RULE_SIGNAL : 0;
 	return keep_rule(b, &rule);
@@ -379,7 +396,7 @@ static bool put_extra(struct table_builder *b, size_t index, uint64_t limit)
 	return put_row(b, start, rules[0]) && put_row(b, end, NO_CFI);
 }
 
-/* ---- parts; the lock is held ---- */
+/* ---- parts; the lock is held where nothing else is said ---- */
 
 static void builder_free(struct table_builder *b)
 {
@@ -428,8 +445,8 @@ static void make_digest(struct unwind_table *table)
 
 	if (table->has_digest)
 		return;
-	table->digest = digest_of(table->key, b->reader.section.bytes,
-				  b->more ? b->more->section.bytes : (struct span){0});
+	table->digest =
+		digest_of(table->key, b->reader.section.bytes, b->more ? b->more->section.bytes : (struct span){0});
 	table->has_digest = true;
 }
 
@@ -450,8 +467,8 @@ static void drop_rows(struct table_builder *b)
 	b->nr_rows = b->room_rows = 0;
 }
 
-/* false: out of memory. A part of more rows than a table may have is made without any: not again at each lookup. */
-static bool make_part(struct unwind_table *table, size_t number)
+/* NULL: out of memory. A part of more rows than a table may have is made without any: not again at each lookup. */
+static const struct table_part *make_part(struct unwind_table *table, size_t number)
 {
 	struct table_builder *b = table->builder;
 	uint64_t from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -464,7 +481,7 @@ static bool make_part(struct unwind_table *table, size_t number)
 		uint64_t limit = i + 1 < table->nr_functions ? function[1].start : UINT32_MAX;
 		bool whole = is_extra(function) ? put_extra(b, i, limit) : put_function(b, function, limit);
 		if (!whole && !b->too_many)
-			return false;
+			return NULL;
 	}
 	if (b->too_many) {
 		table->bad = true;
@@ -475,14 +492,30 @@ static bool make_part(struct unwind_table *table, size_t number)
 		table->bad = true;
 		b->nr_rows = 0;
 	}
-	table->parts[number] = part_new(b);
-	if (!table->parts[number])
-		return false;
+	struct table_part *part = part_new(b);
+	if (!part)
+		return NULL;
+	atomic_store_explicit(&table->parts[number], part, memory_order_release); /* pairs with part_of() */
 	table->nr_rows += b->nr_rows;
 	table->build_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
 	if (++table->nr_made == table->nr_parts)
 		end_building(table);
-	return true;
+	return part;
+}
+
+/* Takes the lock where it is yet to be made. NULL: out of memory. */
+static const struct table_part *part_of(struct unwind_table *table, size_t number)
+{
+	const struct table_part *part = atomic_load_explicit(&table->parts[number], memory_order_acquire);
+
+	if (part)
+		return part;
+	pthread_mutex_lock(&table->lock);
+	part = atomic_load_explicit(&table->parts[number], memory_order_relaxed);
+	if (!part)
+		part = make_part(table, number);
+	pthread_mutex_unlock(&table->lock);
+	return part;
 }
 
 /* ---- functions ---- */
@@ -607,11 +640,23 @@ static bool keep_functions(struct unwind_table *table, const struct list *list)
 		table->functions[table->nr_functions++] = *function;
 	}
 	table->nr_parts = (table->nr_functions + TABLE_PART_FUNCTIONS - 1) / TABLE_PART_FUNCTIONS;
-	table->parts = calloc(table->nr_parts + 1, sizeof(struct table_part *));
+	table->parts = calloc(table->nr_parts + 1, sizeof(table->parts[0]));
 	return table->parts;
 }
 
 /* ---- table ---- */
+
+static void free_rules(struct unwind_table *table)
+{
+	struct rule_blocks *rules = table->rules;
+
+	for (size_t i = 0; rules && i * TABLE_RULE_BLOCK < table->nr_rules; i++)
+		free(rules->blocks[i]);
+	for (struct rule_blocks *smaller; rules; rules = smaller) {
+		smaller = rules->smaller;
+		free(rules);
+	}
+}
 
 void table_free(struct unwind_table *table)
 {
@@ -619,11 +664,9 @@ void table_free(struct unwind_table *table)
 		return;
 	for (size_t i = 0; table->parts && i < table->nr_parts; i++)
 		free(table->parts[i]);
-	for (uint32_t i = 0; i < table->nr_rules; i += TABLE_RULE_BLOCK)
-		free(table->rule_blocks[i / TABLE_RULE_BLOCK]);
+	free_rules(table);
 	for (uint32_t i = 0; i < table->nr_wides; i++)
 		free(table->wides[i]);
-	free(table->rule_blocks);
 	free(table->wides);
 	free(table->parts);
 	free(table->functions);
@@ -705,10 +748,10 @@ int table_complete(struct unwind_table *table)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&table->lock);
 	for (size_t i = 0; i < table->nr_parts && !err; i++)
-		if (!table->parts[i] && !make_part(table, i))
+		if (!part_of(table, i))
 			err = -ENOMEM;
+	pthread_mutex_lock(&table->lock);
 	err = !err && table->bad ? -EBADMSG : err;
 	pthread_mutex_unlock(&table->lock);
 	return err;
@@ -739,7 +782,6 @@ static size_t find_last(const uint32_t *starts, size_t stride, size_t nr, uint32
 	return first;
 }
 
-/* The lock is held. */
 static uint16_t find_number(struct unwind_table *table, uint64_t pc)
 {
 	enum { STRIDE = sizeof(struct table_function) / sizeof(uint32_t) };
@@ -747,25 +789,17 @@ static uint16_t find_number(struct unwind_table *table, uint64_t pc)
 	if (!table->nr_functions || pc >= UINT32_MAX || pc < table->functions[0].start)
 		return NO_CFI;
 	size_t function = find_last(&table->functions->start, STRIDE, table->nr_functions, (uint32_t)pc);
-	size_t number = function / TABLE_PART_FUNCTIONS;
-	if (!table->parts[number] && !make_part(table, number))
-		return NO_CFI;
-	const struct table_part *part = table->parts[number];
-	if (!part->nr_rows || pc < part->pcs[0])
+	const struct table_part *part = part_of(table, function / TABLE_PART_FUNCTIONS);
+	if (!part || !part->nr_rows || pc < part->pcs[0])
 		return NO_CFI;
 	return table_part_rules(part)[find_last(part->pcs, 1, part->nr_rows, (uint32_t)pc)];
 }
 
 struct table_rule table_find(struct unwind_table *table, uint64_t address)
 {
-	struct table_rule found = {0};
+	const struct unwind_rule *rule = rule_at(table, find_number(table, address - table->base));
 
-	pthread_mutex_lock(&table->lock);
-	found.rule = rule_at(table, find_number(table, address - table->base));
-	if (found.rule->flags & RULE_WIDE)
-		found.wide = table->wides[found.rule->wide - 1];
-	pthread_mutex_unlock(&table->lock);
-	return found;
+	return (struct table_rule){rule, rule->flags & RULE_WIDE ? rule->wide : NULL};
 }
 
 struct span table_expression(const struct wide_rule *wide, int32_t value)

@@ -41,9 +41,12 @@ enum {
 
 struct unwind_rule {
 	uint8_t flags, cfa_register; /* CFA = register + offset */
-	uint16_t wide;               /* of RULE_WIDE: its number + 1 */
+	uint16_t unused;             /* 0: rules are compared as bytes */
 	int32_t cfa_offset;
-	int16_t slots[UNWIND_SLOTS]; /* of the registers that struct unwind_arch says */
+	union {
+		int16_t slots[UNWIND_SLOTS];  /* of the registers that struct unwind_arch says */
+		const struct wide_rule *wide; /* of RULE_WIDE */
+	};
 };
 _Static_assert(sizeof(struct unwind_rule) == 32, "two in a cache line");
 
@@ -93,6 +96,13 @@ static inline const uint16_t *table_part_rules(const struct table_part *part)
 	return (const uint16_t *)(part->pcs + part->nr_rows);
 }
 
+/* Rules by their numbers, TABLE_RULE_BLOCK in each block. The first rule has no CFI. */
+struct rule_blocks {
+	struct rule_blocks *smaller; /* those that came before: another thread may have just found them */
+	size_t room;
+	struct unwind_rule *blocks[];
+};
+
 /* Bytes of several tables. */
 struct table_budget {
 	_Atomic size_t bytes;
@@ -110,10 +120,15 @@ struct unwind_table {
 	struct table_function *functions; /* ascending, each start once */
 	size_t nr_functions, nr_parts;
 
-	pthread_mutex_t lock;      /* of all below; what is found stays where it is */
-	struct table_part **parts; /* part i: functions from i * TABLE_PART_FUNCTIONS on; NULL: not made */
+	/*
+	 * Read without the lock: what is found stays where it is. Part i: functions from i * TABLE_PART_FUNCTIONS on;
+	 * NULL: not made. Its rules are in the blocks, which only become more.
+	 */
+	_Atomic(struct table_part *) *parts;
+	_Atomic(struct rule_blocks *) rules;
+
+	pthread_mutex_t lock; /* of all below, and of changes of these two */
 	size_t nr_made, nr_rows;
-	struct unwind_rule **rule_blocks; /* of TABLE_RULE_BLOCK; the first rule has no CFI */
 	struct wide_rule **wides;
 	uint32_t nr_rules, nr_wides;
 	struct table_builder *builder; /* NULL: all parts are made */

@@ -346,12 +346,14 @@ static void test_far_addresses(void **state)
 /* What is allocated for a table without wide rules; the section is there until all of its parts are made. */
 static size_t allocated(const struct unwind_table *table)
 {
-	size_t nr_blocks = (table->nr_rules + TABLE_RULE_BLOCK - 1) / TABLE_RULE_BLOCK;
+	size_t nr_blocks = (table->nr_rules + TABLE_RULE_BLOCK - 1) / TABLE_RULE_BLOCK, pointer_bytes = 0;
 
+	for (const struct rule_blocks *rules = table->rules; rules; rules = rules->smaller)
+		pointer_bytes += sizeof(*rules) + rules->room * sizeof(rules->blocks[0]);
 	return sizeof(*table) + (table->builder ? table->section_bytes : 0) +
 	       table->nr_functions * sizeof(struct table_function) + table->nr_parts * sizeof(struct table_part *) +
 	       table->nr_made * sizeof(struct table_part) + table->nr_rows * (sizeof(uint32_t) + sizeof(uint16_t)) +
-	       nr_blocks * (TABLE_RULE_BLOCK * sizeof(struct unwind_rule) + sizeof(struct unwind_rule *));
+	       nr_blocks * TABLE_RULE_BLOCK * sizeof(struct unwind_rule) + pointer_bytes;
 }
 
 /* All that a table takes is counted, and given back; one byte less than it needs is not enough. */

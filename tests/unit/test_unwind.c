@@ -22,6 +22,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/fd.h"
 #include "base/hash_table.h"
 #include "tests/fake/fake_elf.h"
 #include "unwind/unwind.h"
@@ -1496,6 +1497,93 @@ static void test_build_beside(void **state)
 	}
 }
 
+enum { CROWD_THREADS = 4, CROWD_FILES = 3, CROWD_FUNCTIONS = 24, CROWD_PARTS = 3 /* of a table */ };
+
+struct crowd {
+	struct unwind_tables *tables;
+	struct unwind_object *objects[CROWD_FILES];
+	struct fake_elf files[CROWD_FILES];
+	_Atomic unsigned nr_begun, nr_built, nr_wrong;
+};
+
+/* Each function of each file has a CFA of its own. */
+static uint64_t crowd_cfa(unsigned file, unsigned function)
+{
+	return STACK + 8 * (1 + 2 * function + file);
+}
+
+static void make_crowd(struct crowd *crowd)
+{
+	const unsigned tables_of_two_kinds[] = {0, 1, 0}; /* the last file has what the first one has */
+
+	*crowd = (struct crowd){.tables = unwind_tables_new("x86_64", 1 << 20)};
+	assert_non_null(crowd->tables);
+	for (unsigned i = 0; i < CROWD_FILES; i++) {
+		crowd->objects[i] = unwind_tables_object(crowd->tables, &i, sizeof(i));
+		assert_non_null(crowd->objects[i]);
+		fake_elf_init(&crowd->files[i], EM_X86_64);
+		fake_elf_cie(&crowd->files[i], "zR", BYTES(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1));
+		for (unsigned f = 0; f < CROWD_FUNCTIONS; f++) {
+			const uint64_t words = (crowd_cfa(tables_of_two_kinds[i], f) - STACK) / 8;
+			fake_elf_fde(&crowd->files[i], f * 0x10, 0x10,
+				     BYTES(DW_CFA_def_cfa_offset_sf, (uint8_t)(-words & 0x7f)));
+		}
+	}
+}
+
+static void *unwind_in_a_crowd(void *arg)
+{
+	struct crowd *crowd = arg;
+	const unsigned first = crowd->nr_begun++;
+	struct process process = {.tables = crowd->tables, .cache = unwind_cache_new(crowd->tables)};
+
+	process.space = (struct unwind_space){.find = find, .ctx = &process};
+	process.sampled =
+		(struct sample_regs){.abi = PERF_SAMPLE_REGS_ABI_64, .mask = SAMPLED_MASK, .regs = process.regs};
+	process.chain = (struct unwind_chain){.ips = process.ips, .cfas = process.cfas, .max = NR_WORDS};
+	process.regs[SP] = STACK;
+	for (unsigned i = 0; process.cache && i < CROWD_FILES * CROWD_FUNCTIONS; i++) {
+		const unsigned file = (first + i) % CROWD_FILES, function = (first + i / CROWD_FILES) % CROWD_FUNCTIONS;
+		process.object = crowd->objects[file];
+		process.space.generation = 1 + file;
+		for (;;) {
+			unwind_at(&process, function * 0x10 + 4, NR_WORDS);
+			if (process.chain.end != UNWIND_NOT_READY)
+				break;
+			AUTO_FD int fd = fake_elf_open(&crowd->files[file]);
+			crowd->nr_built += !unwind_object_build(process.object, fd, NULL);
+		}
+		crowd->nr_wrong += process.chain.end != UNWIND_COMPLETE || process.chain.nr != 1 ||
+				   process.cfas[0] != crowd_cfa(file % 2, function);
+	}
+	crowd->nr_wrong += !process.cache;
+	unwind_cache_free(process.cache);
+	return NULL;
+}
+
+/* Several threads ask for the rules of several files at once; who comes first builds a table, or makes a part of it. */
+static void test_several_threads_and_files(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 20; round++) {
+		static struct crowd crowd;
+		pthread_t threads[CROWD_THREADS];
+		struct unwind_stats stats;
+
+		make_crowd(&crowd);
+		for (size_t i = 0; i < CROWD_THREADS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, unwind_in_a_crowd, &crowd), 0);
+		for (size_t i = 0; i < CROWD_THREADS; i++)
+			assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(crowd.nr_wrong, 0);
+		assert_int_equal(crowd.nr_built, CROWD_FILES);
+		unwind_tables_stats(crowd.tables, &stats);
+		assert_int_equal(stats.nr_tables, 2);
+		assert_int_equal(stats.nr_rows, 2 * (CROWD_FUNCTIONS + CROWD_PARTS)); /* a part has an end */
+		unwind_tables_free(crowd.tables);
+	}
+}
+
 /* ---- arm64, whatever machine this is ---- */
 
 enum {
@@ -1657,6 +1745,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_both_sections, start, end),
 		cmocka_unit_test(test_unknown_machine),
 		cmocka_unit_test(test_build_beside),
+		cmocka_unit_test(test_several_threads_and_files),
 		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),
 		cmocka_unit_test_setup_teardown(test_caller_of_a_leaf, start_arm, end),
 		cmocka_unit_test_setup_teardown(test_no_register_of_a_caller_on_x86, start, end),
