@@ -143,6 +143,23 @@ static void test_wake_up_on_the_way_out(void **state)
 	waits_free(waits);
 }
 
+/* It ran before records were lost, and was woken behind that: it was off already, and left again later. */
+static void test_wake_up_behind_a_loss(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	run(waits, 1000);
+	lose(waits, 3, 1100, 1500);
+	wake(waits, 1600, 8);
+	leave(waits, 1700, SLEEPING, "a");
+	expect(0, 1700, 600, 0, OFF_CPU_UNKNOWN);
+	run(waits, 2000);
+	expect(1, 2000, 300, 0, OFF_CPU_NO_WAKE_UP);
+	assert_int_equal(nr_seen, 2);
+	waits_free(waits);
+}
+
 static void test_losses(void **state)
 {
 	struct waits *waits = start(0, 0);
@@ -450,6 +467,33 @@ static void test_lost_before_the_end(void **state)
 	}
 }
 
+/* Its fork and all that it did were lost: its last switch is not the beginning of a wait. */
+static void test_lost_up_to_the_end(void **state)
+{
+	const struct waits_place exit = {.time_ns = 1500, .pid = TASK, .tid = TASK, .cpu = 3};
+
+	(void)state;
+	for (unsigned forks_known = 0; forks_known < 2; forks_known++) {
+		for (unsigned reaped = 0; reaped < 2; reaped++) {
+			const struct waits_params params = {.forks_known = forks_known, .emit = see};
+			struct waits *waits = waits_new(&params);
+			nr_seen = 0;
+			assert_non_null(waits);
+			waits_start(waits, 1000);
+			assert_int_equal(waits_exit(waits, &exit, true), 0);
+			assert_true(waits_has(waits, TASK));
+			if (reaped)
+				leave_reaped(waits, 1600, 3, 0);
+			else
+				leave_as(waits, 1600, 0, OFF_CPU_NO_STATE, "");
+			assert_false(waits_has(waits, TASK));
+			assert_int_equal(waits_stop(waits, 9000), 0);
+			assert_int_equal(nr_seen, 0);
+			waits_free(waits);
+		}
+	}
+}
+
 /* Behind its end a task may be preempted, and lose its number before it runs again: that is not unknown for long. */
 static void test_lost_behind_the_end(void **state)
 {
@@ -568,6 +612,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_wake_up_on_the_way_out),
+		cmocka_unit_test(test_wake_up_behind_a_loss),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_losses_while_it_runs),
 		cmocka_unit_test(test_losses_before_the_last_switch),
@@ -580,6 +625,7 @@ int main(void)
 		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),
 		cmocka_unit_test(test_lost_before_the_end),
+		cmocka_unit_test(test_lost_up_to_the_end),
 		cmocka_unit_test(test_lost_behind_the_end),
 		cmocka_unit_test(test_fork_before_the_start),
 		cmocka_unit_test(test_all_forks_known),

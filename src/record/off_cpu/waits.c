@@ -355,6 +355,15 @@ static bool is_known_to_wait(uint32_t state, uint32_t flags, struct span left)
 	return flags & OFF_CPU_NO_STATE ? !left.len : state & ~(uint32_t)PREEMPTED;
 }
 
+/* Out of its CPU. Where records are missing it may have been off already, and have run since. */
+static bool is_woken_on_its_way(const struct waits *waits, const struct task *task, uint64_t time_ns)
+{
+	struct gap unused;
+
+	return task->where == ON && task->woken_ns && time_ns - task->woken_ns < WAKE_UP_RACE_NS &&
+	       !find_gap_of_cpu(waits, task, time_ns, &unused);
+}
+
 int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t state, uint32_t flags, struct span left)
 {
 	int err = 0;
@@ -375,6 +384,7 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 			task->flags = flags;
 		return 0;
 	}
+	const bool woken = is_woken_on_its_way(waits, task, place->time_ns);
 	/* It ran, and that was lost; or it left and came back. */
 	if (!ends || state & DEAD)
 		err = end_unheard(waits, task, place);
@@ -382,7 +392,6 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 		int end_err = end_task(waits, task, place->time_ns);
 		return err ? err : end_err;
 	}
-	bool woken = task->where == ON && task->woken_ns && place->time_ns - task->woken_ns < WAKE_UP_RACE_NS;
 	task->where = OFF;
 	task->gone = false;
 	task->since_ns = place->time_ns;
@@ -460,13 +469,26 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 	return 0;
 }
 
+/* A task that runs, if no record told of it before: its last switch would look like the beginning of a wait. */
+static int meet(struct waits *waits, const struct waits_place *place)
+{
+	if (!is_task(place->tid) || find(waits, place->tid))
+		return 0;
+	struct task *task = make(waits, place->pid, place->tid);
+	if (!task)
+		return -ENOMEM;
+	set_on(task, place);
+	return note_last(waits, place);
+}
+
 int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves)
 {
+	const bool known_by_state = leaves && waits->params.states_known;
+	int err = leaves && !known_by_state ? meet(waits, place) : 0;
 	struct task *task = find(waits, place->tid);
-	int err = 0;
 
-	if (!task)
-		return 0;
+	if (err || !task)
+		return err;
 	if (task->where == UNSEEN && waits->started && waits->start_ns) {
 		/* It ran all the time; or switches of it were lost, and it may have waited before as well. */
 		task->where = has_gap(waits, waits->start_ns, place->time_ns) ? OFF : ON;
@@ -478,7 +500,7 @@ int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves
 	if (was_off)
 		set_on(task, place);
 	task->exited = true;
-	if (err || (leaves && waits->params.states_known))
+	if (err || known_by_state)
 		return err;
 	task->exiting = true;
 	return task->where == ON && !leaves ? end_task(waits, task, place->time_ns)
