@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Any file as a recording that lost its end: it is made whole or refused, and what was made whole can be read. */
+/*
+ * Any file as a recording that lost its end, or has damage: it is made whole, refused, or left as it is, and what was
+ * made whole can be read.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "compress/extent.h"
 #include "fuzz.h"
 #include "perfdata/attr.h"
 #include "perfdata/header.h"
@@ -35,10 +40,11 @@ static void store(const uint8_t *data, size_t size)
 		abort();
 }
 
-static int recover(bool index, struct recover_result *ret)
+static int recover(bool index, bool leave_out, struct recover_result *ret)
 {
 	static char *argv[] = {(char *)"millrace", NULL};
-	const struct recover_params params = {.path = path, .index = index, .argc = 1, .argv = argv};
+	const struct recover_params params = {
+		.path = path, .index = index, .leave_out = leave_out, .argc = 1, .argv = argv};
 	struct diag diag = {""};
 	int err = recover_recording(&params, ret, &diag);
 
@@ -47,25 +53,44 @@ static int recover(bool index, struct recover_result *ret)
 	return err;
 }
 
+static bool is_stored(const uint8_t *data, size_t size)
+{
+	AUTO_BUF struct buf bytes = {0};
+
+	return !fd_slurp(path, size + 1, &bytes) && bytes.len == size && memcmp(bytes.data, data, size) == 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct recover_result result = {0}, again = {0};
 	struct session *session = NULL;
+	bool is_damaged;
 
 	store(data, size);
-	if (recover(size & 1, &result) || result.was_whole)
+	int err = recover(size & 1, false, &result);
+	is_damaged = result.damage.nr;
+	if (!err && result.is_left) {
+		if (!result.damage.nr || !is_stored(data, size))
+			abort();
+		damage_list_fini(&result.damage);
+		err = recover(false, true, &result);
+		is_damaged = false;
+	}
+	if (err || result.was_whole)
 		return 0;
+	damage_list_fini(&result.damage);
 	if (result.data_bytes > size + sizeof(struct perf_event_header) || result.dropped_bytes > size)
 		abort();
-	if (recover(false, &again) || !again.was_whole)
+	if (recover(false, false, &again) || (is_damaged ? !again.is_left : !again.was_whole))
 		abort();
+	damage_list_fini(&again.damage);
 	if (session_open(path, SESSION_FORCE, &session, NULL))
 		abort();
 	session_close(session);
 	return 0;
 }
 
-/* From here on: the seed, a short recording without an end, for each recovery asks the machine many things. */
+/* From here on: seeds, short recordings without an end, for each recovery asks the machine many things. */
 
 static void put_record(struct buf *out, uint32_t type, const uint64_t words[], size_t nr)
 {
@@ -73,6 +98,21 @@ static void put_record(struct buf *out, uint32_t type, const uint64_t words[], s
 
 	buf_put(out, &header, sizeof(header));
 	buf_put(out, words, nr * sizeof(words[0]));
+}
+
+static void put_extent(struct buf *out, uint64_t nr)
+{
+	const struct extent_pack_params how = {.level = 1};
+	AUTO_BUF struct buf records = {0};
+	struct extent_packer *packer;
+
+	if (extent_packer_new(&packer))
+		return;
+	for (uint64_t i = 0; i < 30; i++)
+		put_record(&records, PERF_RECORD_SAMPLE, (const uint64_t[]){0x401000, 7ull << 32 | 7, 3 + nr, 11}, 4);
+	int64_t len = extent_pack(packer, &how, buf_span(&records), buf_room(out, records.len), records.len);
+	out->len += len > 0 ? (size_t)len : 0;
+	extent_packer_free(packer);
 }
 
 bool fuzz_seed(unsigned number, struct buf *out)
@@ -90,10 +130,12 @@ bool fuzz_seed(unsigned number, struct buf *out)
 	};
 	struct file_header header;
 
-	if (number)
+	if (number > 1)
 		return false;
 	header_encode(&event, 1, out, &header);
 	put_record(out, PERF_RECORD_COMM, (const uint64_t[]){7ull << 32 | 7, 0x6d6d6f63, 7ull << 32 | 7, 1, 11}, 5);
 	put_record(out, PERF_RECORD_SAMPLE, (const uint64_t[]){0x401000, 7ull << 32 | 7, 2, 11}, 4);
+	for (uint64_t i = 0; number && i < 2; i++)
+		put_extent(out, i);
 	return true;
 }

@@ -1085,6 +1085,40 @@ static void test_damage_in_an_extent(void **state)
 	}
 }
 
+/* Of a record between two of them no more goes than that: its size, which leads into the next extent, is not trusted.
+ */
+static void test_damage_between_extents(void **state)
+{
+	AUTO_BUF struct buf file = {0}, bytes = {0};
+	const struct recover_params params = {.path = path, .build_ids = true, .leave_out = true};
+	struct recover_result result = {0};
+	struct diag diag = {""};
+	size_t starts[NR_EXTENTS + 1];
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(false, &file, starts);
+	buf_put(&bytes, file.data, starts[1]);
+	file_put_mark(&bytes);
+	buf_put(&bytes, file.data + starts[1], file.len - starts[1]);
+	for (unsigned finished = 0; finished < 2; finished++) {
+		bytes.data[starts[1] + offsetof(struct perf_event_header, size)] ^= 1;
+		store(path, bytes.data, bytes.len);
+		assert_int_equal(recover_recording(&params, &result, &diag), 0);
+		assert_int_equal(result.damage.nr, 1);
+		assert_int_equal(result.damage.items[0].offset, starts[1]);
+		assert_int_equal(result.damage.items[0].bytes, MARK_BYTES);
+		damage_list_fini(&result.damage);
+		assert_int_equal(samples_read(), NR_EXTENTS * EXTENT_SAMPLES);
+		bytes.data[starts[1] + offsetof(struct perf_event_header, size)] ^= 1;
+		store(path, bytes.data, bytes.len);
+		assert_int_equal(recover(path, &result, &diag), 0);
+		bytes.len = 0;
+		assert_int_equal(fd_slurp(path, 1 << 20, &bytes), 0);
+	}
+}
+
 /* The recorder was killed later: an extent that is damaged is not taken for the end. */
 static void test_damage_in_a_killed_recording(void **state)
 {
@@ -1343,6 +1377,49 @@ static void test_records_that_claim_to_be_one(void **state)
 	assert_true(header_of(path).features[0] >> FEATURE_COMPRESSED & 1);
 }
 
+/* A record of a stream that says that it has more than it has: readers do not get behind it. */
+static void test_damage_of_a_stream(void **state)
+{
+	AUTO_BUF struct buf records = {0}, content = {0}, frame = {0}, file = {0};
+	struct recover_result result;
+	struct diag diag = {""};
+	size_t last = 0;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	file_put_sample(&content, 10, FILE_ID_CLOCK);
+	memset(content.data + content.len - 8, 1, 8); /* it does not end with zeroes, like a record that is torn */
+	put_endless_frame(&frame, &content);
+	for (size_t at = 0, len = frame.len / 2; at < frame.len; at += len, len = frame.len - at) {
+		last = file_begin(&records, RECORD_COMPRESSED2, 0);
+		buf_put_u64(&records, len);
+		buf_put(&records, frame.data + at, len);
+		buf_align(&records, 8);
+		file_end(&records, last);
+	}
+	expect_whole(&records, records.len, 1);
+	assert_int_equal(fd_slurp(path, 1 << 20, &file), 0);
+	const size_t at = header_of(path).data.offset + last;
+	file.data[at + offsetof(struct record_compressed2, data_bytes)] |= 0x80;
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_true(result.is_left);
+	assert_int_equal(result.damage.nr, 1);
+	assert_int_equal(result.damage.items[0].offset, at);
+	damage_list_fini(&result.damage);
+	/* The recorder was killed: what there is behind it may be whole, and is not cut off. */
+	records.data[last + offsetof(struct record_compressed2, data_bytes)] |= 0x80;
+	file_put_sample(&records, 20, FILE_ID_CLOCK);
+	store_records(&records);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.is_left);
+	assert_int_equal(result.damage.nr, 1);
+	assert_int_equal(result.damage.items[0].offset, at);
+	assert_int_equal(result.dropped_bytes, 0);
+	damage_list_fini(&result.damage);
+}
+
 /* perf record -z --threads: each file of the directory has a stream of its own, which has no end. */
 static void test_streams_of_several_files(void **state)
 {
@@ -1420,11 +1497,13 @@ int main(void)
 		cmocka_unit_test(test_an_index_of_a_directory),
 		cmocka_unit_test(test_compressed_records),
 		cmocka_unit_test(test_damage_in_an_extent),
+		cmocka_unit_test(test_damage_between_extents),
 		cmocka_unit_test(test_damage_in_a_killed_recording),
 		cmocka_unit_test(test_a_hole_is_no_damage),
 		cmocka_unit_test(test_damage_of_plain_records),
 		cmocka_unit_test(test_bytes_behind_a_record),
 		cmocka_unit_test(test_records_that_claim_to_be_one),
+		cmocka_unit_test(test_damage_of_a_stream),
 		cmocka_unit_test(test_streams_of_several_files),
 		cmocka_unit_test(test_tracepoints_are_named),
 		cmocka_unit_test(test_no_tracefs),

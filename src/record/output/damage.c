@@ -36,7 +36,7 @@ struct damage_search {
 	uint64_t frame_at;
 	size_t blocks_end; /* of the blocks that are there */
 	bool streaming;    /* what is compressed belongs to a stream, as perf writes it */
-	uint64_t last;     /* where the kernel's record in front of walk.at begins; UINT64_MAX: there is none */
+	uint64_t last; /* where the record in front of walk.at begins; UINT64_MAX: none, or it is one of an extent */
 	unsigned nr_back;
 };
 
@@ -306,10 +306,26 @@ static void begin_extent(struct damage_search *search, const struct zstd_frame *
 	search->blocks_end = start->header_bytes;
 }
 
+/*
+ * The record up to `end` cannot be decompressed: nothing tells where in what follows of the stream a record begins. As
+ * step(). One that was not written to its end is where the records end.
+ */
+static int leave_stream(struct damage_search *search, uint64_t end)
+{
+	struct record_walk *walk = &search->walk;
+	const bool is_written = !is_zero_from(walk, end - sizeof(uint64_t), end);
+
+	if (walk->err)
+		return walk->err;
+	return search->range->finished || !is_written ? pass_over(search, walk->at, 0)
+						      : skip(search, walk->at, end, 0, 0);
+}
+
 static int add_to_stream(struct damage_search *search, struct span payload, bool restart, uint64_t end)
 {
+	if (!payload.ptr)
+		return leave_stream(search, end);
 	int64_t got = search->stream ? 0 : zstd_unpacker_new(&search->stream);
-
 	if (got < 0)
 		return (int)got;
 	if (restart)
@@ -318,13 +334,18 @@ static int add_to_stream(struct damage_search *search, struct span payload, bool
 	do
 		got = zstd_unpack(search->stream, &payload, search->unpacked, STREAM_BYTES);
 	while (got > 0);
-	if (got == -EBADMSG) /* nothing tells where in what follows a record begins */
-		return pass_over(search, search->walk.at, 0);
+	if (got == -EBADMSG)
+		return leave_stream(search, end);
 	search->walk.at = end;
 	return got < 0 ? (int)got : 1;
 }
 
-/* The bytes of a COMPRESSED or COMPRESSED2 record, which is there. */
+static bool is_compressed(const struct perf_event_header *header)
+{
+	return header->type == RECORD_COMPRESSED || header->type == RECORD_COMPRESSED2;
+}
+
+/* The bytes of a COMPRESSED or COMPRESSED2 record, which is there. NULL: there are fewer than it says. */
 static struct span payload_of(struct record_walk *walk, const struct perf_event_header *header)
 {
 	const uint8_t *record = record_walk_bytes(walk, walk->at, header->size);
@@ -344,7 +365,7 @@ static struct span payload_of(struct record_walk *walk, const struct perf_event_
 /* As step(): of a record that is whole, by its header. */
 static int take_record(struct damage_search *search, const struct perf_event_header *header, uint64_t end)
 {
-	const bool compressed = header->type == RECORD_COMPRESSED || header->type == RECORD_COMPRESSED2;
+	const bool compressed = is_compressed(header);
 	const struct span payload = payload_of(&search->walk, header);
 	struct zstd_frame start;
 	/* The address of a sample may look like the start of a frame. */
@@ -377,7 +398,7 @@ static int step(struct damage_search *search)
 	if (record_walk_here(walk, &header, &bytes) && header.type &&
 	    (header.type <= RECORD_USER_LAST || search->range->has_unknown)) {
 		progress_step(&search->progress, bytes, walk->at);
-		search->last = header.type < RECORD_USER_FIRST ? walk->at : UINT64_MAX;
+		search->last = is_compressed(&header) ? UINT64_MAX : walk->at;
 		return take_record(search, &header, walk->at + bytes);
 	}
 	if (walk->err)
