@@ -1157,6 +1157,30 @@ static void test_a_hole_is_no_damage(void **state)
 	assert_int_equal(result.dropped_bytes, starts[NR_EXTENTS] - starts[1]);
 }
 
+/* An extent that has lost its type, and that was not written to its end: it is cut off, and does not stay as damage. */
+static void test_damage_that_is_cut_off(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	size_t starts[NR_EXTENTS + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(false, &file, starts);
+	file.data[starts[1]] ^= 1;
+	memset(file.data + starts[2] - 9, 0, starts[NR_EXTENTS] - (starts[2] - 9));
+	store(path, file.data, file.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_false(result.is_left);
+	assert_int_equal(result.dropped_bytes, starts[NR_EXTENTS] - starts[1]);
+	assert_int_equal(result.damage.nr, 0);
+	damage_list_fini(&result.damage);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_true(result.was_whole);
+}
+
 /* Of a recording that is not compressed, too: what is behind the damage is not cut off. */
 static void test_damage_of_plain_records(void **state)
 {
@@ -1500,6 +1524,7 @@ int main(void)
 		cmocka_unit_test(test_damage_between_extents),
 		cmocka_unit_test(test_damage_in_a_killed_recording),
 		cmocka_unit_test(test_a_hole_is_no_damage),
+		cmocka_unit_test(test_damage_that_is_cut_off),
 		cmocka_unit_test(test_damage_of_plain_records),
 		cmocka_unit_test(test_bytes_behind_a_record),
 		cmocka_unit_test(test_records_that_claim_to_be_one),

@@ -407,6 +407,26 @@ static int cut_parts(struct recovery *rec, struct diag *reterr)
 	return 0;
 }
 
+/* What was cut off is not damage that stays. `main_bytes`: of records of the file itself. */
+static void forget_cut_damage(struct recovery *rec, uint64_t main_bytes)
+{
+	struct damage_list *list = &rec->result.damage;
+	size_t kept = 0;
+
+	for (size_t region = 0, i = 0; region <= rec->nr_parts; region++) {
+		const uint64_t end = region ? rec->parts[region - 1].bytes : rec->header.data.offset + main_bytes;
+		for (; i < rec->damage_ends[region]; i++) {
+			struct damage *damage = &list->items[i];
+			if (damage->offset >= end)
+				continue;
+			if (damage->bytes > end - damage->offset)
+				damage->bytes = end - damage->offset;
+			list->items[kept++] = *damage;
+		}
+	}
+	list->nr = kept;
+}
+
 /* Where the header tells how much there is, what stands behind may be features. */
 static uint64_t data_room(const struct recovery *rec)
 {
@@ -457,6 +477,8 @@ static int make_whole(struct recovery *rec, struct diag *reterr)
 	how.mmap_bytes = rec->framed ? EXTENT_BYTES_SMALL + (uint32_t)sysconf(_SC_PAGESIZE) : FOREIGN_MMAP_BYTES;
 	features.compressed = rec->compressed || end.compressed ? &how : NULL;
 	memset(params.header.features, 0, sizeof(params.header.features));
+	if (!rec->params->leave_out)
+		forget_cut_damage(rec, end.bytes);
 	err = finish_file(&params, &finished, reterr);
 	rec->result.dropped_bytes += room - end.bytes;
 	rec->result.data_bytes += finished.data_bytes;
