@@ -1229,7 +1229,7 @@ void pipeline_add_stage(struct writer *writer, struct stage *stage)
 	stage->next = NULL;
 	stage->output = pipeline;
 	*last = stage;
-	writer->nr_waiting_stages += stage->ops->flush && !stage->ops->waits_for_commit;
+	writer->nr_passes_before_commit += stage->ops->flush && !stage->ops->keeps_until_commit;
 	if (!stage->ops->flush || pipeline->flushes)
 		return;
 	pipeline->flushes = true;
@@ -1316,7 +1316,7 @@ int producer_open(struct writer *stage, struct writer **ret)
 	pipeline->producer.next = producer_of(writer);
 	writer->producers = &pipeline->producers;
 	writer->nr_behind = &pipeline->nr_behind;
-	writer->nr_waiting_stages = stage->nr_waiting_stages;
+	writer->nr_passes_before_commit = stage->nr_passes_before_commit;
 	*ret = writer;
 	return 0;
 }

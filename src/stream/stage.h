@@ -75,7 +75,7 @@ struct stage_ops {
 	int (*process)(struct stage *stage, struct batch *batch);
 	/* NULL: the stage never keeps a batch. 0 or -errno, as above. STAGE_MEMORY, STAGE_END: also after an error. */
 	int (*flush)(struct stage *stage, enum stage_flush why);
-	bool waits_for_commit; /* what it keeps waits for no other records: passes before a commit are in vain */
+	bool keeps_until_commit; /* what it keeps waits for no other records: passes before a commit are in vain */
 	void (*free)(struct stage *stage); /* after the output was closed and finished */
 };
 

@@ -282,7 +282,7 @@ static int pump_each(struct stream *const streams[], size_t nr, enum stream_pass
  */
 int streams_pump(struct stream *const streams[], size_t nr, enum stream_pass pass, struct stream **ret_failed)
 {
-	unsigned nr_before = nr && pass == STREAM_COMMIT ? streams[0]->writer->nr_waiting_stages : 0;
+	unsigned nr_before = nr && pass == STREAM_COMMIT ? streams[0]->writer->nr_passes_before_commit : 0;
 	int err = 0;
 
 	for (unsigned i = 0; i < nr_before && !err; i++)

@@ -44,7 +44,7 @@ struct writer {
 	const atomic_size_t *nr_behind; /* of a pipeline: number of batches that wait for the output; NULL: not known */
 	/* a thread that drains must not call queue(), which may wait for storage. Read by any thread */
 	atomic_bool waits;
-	unsigned nr_waiting_stages; /* of a pipeline, and its producers: that keep batches until other records came */
+	unsigned nr_passes_before_commit; /* of a pipeline, and its producers: one for a stage that waits for records */
 	bool memory_is_short;       /* set by the caller of queue(): the memory before this writer is nearly full */
 	uint64_t packed;            /* of a pipeline: bytes that compression saved in what is stored */
 	struct extent_list extents; /* of a pipeline: what it has stored; valid when it is closed */

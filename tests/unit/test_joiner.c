@@ -45,7 +45,7 @@ static void open_output(struct output *output, bool holds_for_two)
 	assert_int_equal(pipeline_open(output->pool, output->inner, &output->writer), 0);
 	assert_int_equal(joiner_make(&output->maker.maker, &regular, &output->stage), 0);
 	pipeline_add_stage(output->writer, output->stage);
-	assert_int_equal(output->writer->nr_waiting_stages, 0); /* a commit takes no pass more */
+	assert_int_equal(output->writer->nr_passes_before_commit, 0); /* a commit takes no pass more */
 }
 
 /* One batch, and whether a mark stands behind it. */

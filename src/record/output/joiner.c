@@ -82,7 +82,7 @@ static void free_joiner(struct stage *stage)
 int joiner_make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
 {
 	static const struct stage_ops ops = {
-		.name = "join", .process = process, .flush = flush, .waits_for_commit = true, .free = free_joiner};
+		.name = "join", .process = process, .flush = flush, .keeps_until_commit = true, .free = free_joiner};
 	struct joiner *joiner = NULL;
 
 	if (output->regular) {
