@@ -522,14 +522,19 @@ const char *unwind_end_text(enum unwind_end end)
 	}
 }
 
-/* From the innermost frame to its callers. *try_top: whether, and then if, step_to_top_of_stack() leads to the first.
- */
-static void walk(struct unwind_cache *cache, const struct unwind_space *space, struct frame *frame,
-		 struct unwind_chain *chain, bool *try_top)
+/* How the first caller is found in code of which there is no call frame information. */
+enum first_step {
+	STEP_BY_TOP,   /* step_to_top_of_stack(); where that leads nowhere: as below */
+	STEP_BY_FRAME, /* step() */
+};
+
+/* From the innermost frame to its callers. true: step_to_top_of_stack() led to the first. */
+static bool walk(struct unwind_cache *cache, const struct unwind_space *space, struct frame *frame,
+		 struct unwind_chain *chain, enum first_step first)
 {
 	const struct unwind_arch *arch = cache->arch;
 	enum unwind_end otherwise = UNWIND_BAD_MEMORY; /* if this is no code: why the frame before has no caller */
-	bool maps_known = false, met = false;
+	bool maps_known = false, met = false, by_top = false;
 	struct meeting meeting = {0};
 	struct new_frames new;
 
@@ -546,27 +551,26 @@ static void walk(struct unwind_cache *cache, const struct unwind_space *space, s
 		}
 		if (chain->nr == chain->max) {
 			chain->end = UNWIND_FULL;
-			return;
+			return by_top;
 		}
 		const struct cached *cached = find_rule(cache, space, exact ? pc : pc - 1, &chain->object);
 		if (!cached) {
 			chain->nr = 0;
 			chain->end = UNWIND_NOT_READY;
-			return;
+			return by_top;
 		}
 		/* Of what was interrupted there is no doubt: there the maps are not known. */
 		maps_known |= exact && cached->is_code;
 		if (!exact && maps_known && !cached->is_code) {
 			chain->end = otherwise;
-			return;
+			return by_top;
 		}
 		otherwise = cached->rule->flags & RULE_NO_CFI ? no_caller(cached) : UNWIND_BAD_MEMORY;
 		struct last_frame now = last_frame_of(arch, frame);
 		bool may_be_met = meeting.last && !exact && frame->low == now.sp;
-		*try_top =
-			*try_top &&
-			(chain->nr || (cached->rule->flags & RULE_NO_CFI && step_to_top_of_stack(arch, space, frame)));
-		if (chain->nr || !*try_top)
+		if (!chain->nr && first == STEP_BY_TOP && cached->rule->flags & RULE_NO_CFI)
+			by_top = step_to_top_of_stack(arch, space, frame);
+		if (chain->nr || !by_top)
 			end = step(cache, frame, cached);
 		note(&new, may_be_met && describe(arch, cached, frame, &now) ? &now : NULL);
 		/* No code has called that to which a signal handler returns. */
@@ -581,6 +585,7 @@ static void walk(struct unwind_cache *cache, const struct unwind_space *space, s
 		meeting.nr = 0;
 	if (meeting.last && chain->end == UNWIND_COMPLETE && maps_known)
 		meeting_end(&meeting, &new);
+	return by_top;
 }
 
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
@@ -601,13 +606,10 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		return;
 	}
 	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;
-	bool by_top = true;
-	walk(cache, space, &frame, chain, &by_top);
-	if (by_top && !is_led_on(chain)) {
+	if (walk(cache, space, &frame, chain, STEP_BY_TOP) && !is_led_on(chain)) {
 		first_frame(cache, regs, stack, &frame);
 		chain->nr = 0;
-		by_top = false;
-		walk(cache, space, &frame, chain, &by_top);
+		walk(cache, space, &frame, chain, STEP_BY_FRAME);
 	}
 	if (chain->end != UNWIND_CUT_STACK)
 		return;
