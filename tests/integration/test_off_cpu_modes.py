@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import threads_of, wait_until  # noqa: E402
-from off_cpu import GOES_ON, STARTING, UNKNOWN, by_tid, waits_of  # noqa: E402
+from off_cpu import BEGAN_EARLIER, GOES_ON, STARTING, UNKNOWN, by_tid, waits_of  # noqa: E402
 
 UNPRIVILEGED = 65534
 SECONDS = 0.4
@@ -110,3 +110,20 @@ def test_every_target(mode, user, millrace, recorder):
             waits += waits_of(plain)
         # How long a time a ring holds depends on what else runs.
         check_waits(by_tid(waits), expected, 0 if mode == 'overwrite' else SECONDS / 2 * 1e9)
+
+
+@pytest.mark.parametrize('user', [UNPRIVILEGED], indirect=True)
+def test_rings_that_take_all_locked_memory(user, recorder, spawn):
+    """Of threads that sleep all the time, too, it is known since when they are recorded."""
+    sleeper = spawn(['sleep', '60'], **user.who)
+    load = spawn([user.waits, 'sleep', '40', '60000'], stdout=subprocess.PIPE, **user.who)
+    threads_of(load.pid, 41)  # each has small rings of its own
+    path = user.directory / 'all.data'
+    process = recorder(['-q', '-e', 'dummy', '--off-cpu', '-o', path, '-p', f'{load.pid},{sleeper.pid}'],
+                       executable=str(user.program), cwd=user.directory, **user.who)
+    time.sleep(SECONDS)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGINT, err
+    (slept,) = by_tid(waits_of(path))[sleeper.pid]
+    assert slept.flags & (BEGAN_EARLIER | GOES_ON) == BEGAN_EARLIER | GOES_ON and slept.ns >= SECONDS / 2 * 1e9

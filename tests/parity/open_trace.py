@@ -13,6 +13,11 @@ UNFINISHED = re.compile(r"^(\d+)\s+(.*) <unfinished \.\.\.>$")
 RESUMED = re.compile(r"^(\d+)\s+<\.\.\. \w+ resumed>(.*)$")
 
 
+def is_clock(attr):
+    """millrace's look at the clock of events: a dummy of its own with a ring of its own; not in the recording."""
+    return attr.get("config") == "PERF_COUNT_SW_DUMMY" and attr.get("sample_type") == "PERF_SAMPLE_TIME"
+
+
 @dataclass
 class Opened:
     attr: dict  # field name -> text as strace prints it, without fields that are 0
@@ -33,9 +38,7 @@ class Opened:
             "sample_type" not in self.attr
 
     def is_clock(self):
-        """millrace's look at the clock of events: a dummy of its own with a ring of its own, gone before the recording
-        ends."""
-        return self.attr.get("config") == "PERF_COUNT_SW_DUMMY" and self.attr.get("sample_type") == "PERF_SAMPLE_TIME"
+        return is_clock(self.attr)
 
     def is_object_watch(self):
         """millrace's watch for files that are mapped, with rings of its own; not in the recording."""
@@ -125,12 +128,12 @@ def parse(text):
             del by_fd[event.fd]
         elif call == "mmap" or "SET_OUTPUT" in args or "IOC_ENABLE" in args:
             event.used = True
-    kept = [event for event in opened if event.used]
+    others = Opened.is_bpf_side_thread, Opened.is_ring_carrier, Opened.is_clock, Opened.is_object_watch
+    kept = [event for event in opened if event.used and not any(other(event) for other in others)]
     for event in kept:
         if event.group >= 0:
             event.group = kept.index(opened[event.group])
-    ours = Opened.is_ring_carrier, Opened.is_clock, Opened.is_object_watch
-    return [event for event in kept if not event.is_bpf_side_thread() and not any(own(event) for own in ours)], refused
+    return kept, refused
 
 
 # perf reads the names of all functions of the kernel two or three times, which takes most of its time here; what it

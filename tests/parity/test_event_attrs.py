@@ -141,7 +141,8 @@ def opens(program, events, options, log):
     with open(log, encoding="utf-8", errors="replace") as lines:
         calls = list(open_trace.calls(lines.read()))
     # Recorders try out what the kernel can with events that would sample nothing.
-    kept = [call for call in calls if call.attr.get("sample_type") and call.attr.get("sample_id_all")]
+    kept = [call for call in calls if call.attr.get("sample_type") and call.attr.get("sample_id_all") and
+            not open_trace.is_clock(call.attr)]
     assert kept, done.stderr
     return [{**call.attr, "(pid)": min(call.pid, 1), "(cpu)": call.cpu, "(group)": call.group != "-1",
              "(flags)": call.flags}

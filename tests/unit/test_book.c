@@ -26,6 +26,7 @@
 #include "record/drain/readers.h"
 #include "record/run/ledger.h"
 #include "record/setup/eventset.h"
+#include "record/setup/perf_clock.h"
 #include "stream/batch_pool.h"
 
 enum { CPU_0, CPU_1, TASK, OVERWRITTEN, NR_SLOTS };
@@ -423,6 +424,32 @@ static void test_now_without_a_clock_of_ours(void **state)
 	assert_int_equal(later, 0);
 }
 
+/* What is kept for readings is no descriptor, and goes on when all events are disabled. */
+static void test_now_by_a_clock_that_is_kept(void **state)
+{
+	enum { TIMES = 300 };
+	uint64_t last = 0;
+
+	(void)state;
+	if (!can_open_events())
+		skip(); /* perf_event_open(2) is not allowed */
+	fake.event.attr.use_clockid = 0;
+	const int before = dup(STDERR_FILENO);
+	fake.set.clock = perf_clock_new();
+	assert_non_null(fake.set.clock);
+	for (int i = 0; i < TIMES; i++) {
+		eventset_disable(&fake.set);
+		const uint64_t now = ledger_book_now(&fake.book);
+		assert_true(now > last);
+		last = now;
+	}
+	const int after = dup(STDERR_FILENO);
+	assert_int_equal(after, before + 1);
+	close(before);
+	close(after);
+	perf_clock_free(fake.set.clock);
+}
+
 /* The clock of samples may run at another rate, as that of CPU time does: entries lie in the time of the recording. */
 static void test_times_are_of_the_clock_of_samples(void **state)
 {
@@ -793,6 +820,7 @@ int main(void)
 		cmocka_unit_test(test_costs_of_the_pool),
 		cmocka_unit_test_setup_teardown(test_now, begin, end),
 		cmocka_unit_test_setup_teardown(test_now_without_a_clock_of_ours, begin, end),
+		cmocka_unit_test_setup_teardown(test_now_by_a_clock_that_is_kept, begin, end),
 		cmocka_unit_test_setup_teardown(test_rings_of_task_events_are_noted, begin, end),
 		cmocka_unit_test_setup_teardown(test_times_are_of_the_clock_of_samples, begin, end),
 		cmocka_unit_test_setup_teardown(test_times_between_clocks, begin, end),

@@ -2,15 +2,12 @@
 #include "record/run/ledger.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -22,59 +19,13 @@
 #include "perfdata/ledger.h"
 #include "record/drain/readers.h"
 #include "record/setup/eventset.h"
+#include "record/setup/perf_clock.h"
 #include "stream/batch_pool.h"
-#include "stream/ring.h"
-
-/* A COMM record with nothing but the time behind the name: perf_event_open(2). */
-static uint64_t time_of_comm(const struct ring *ring)
-{
-	struct span spans[2];
-	uint64_t time_ns = 0;
-
-	if (ring_peek(ring, spans) && !spans[1].len && spans[0].len >= sizeof(time_ns))
-		memcpy(&time_ns, (const uint8_t *)spans[0].ptr + spans[0].len - sizeof(time_ns), sizeof(time_ns));
-	return time_ns;
-}
-
-/*
- * The clock of records of events like `attr`. There is no call that tells it, and the control page of a ring has it not
- * on every machine: the kernel is made to write a record of this thread, whose time is it. Events that are
- * enabled count what this thread does for that, too. 0: not known.
- */
-static uint64_t perf_clock_now(const struct perf_event_attr *attr)
-{
-	struct perf_event_attr comm = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = PERF_ATTR_SIZE_VER5,
-		.config = PERF_COUNT_SW_DUMMY,
-		.sample_type = PERF_SAMPLE_TIME,
-		.sample_id_all = 1,
-		.comm = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	struct ring ring;
-	char name[16] = "";
-	uint64_t now = 0;
-
-	if (attr && attr->use_clockid)
-		return clock_ns(attr->clockid);
-	int fd = (int)syscall(SYS_perf_event_open, &comm, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	if (ring_map(&ring, fd, 1) == 0) {
-		prctl(PR_GET_NAME, name);
-		prctl(PR_SET_NAME, name);
-		now = time_of_comm(&ring);
-		ring_unmap(&ring);
-	}
-	close(fd);
-	return now;
-}
 
 static struct ledger_moment moment_now(const struct eventset *set)
 {
-	uint64_t perf_ns = perf_clock_now(set->events->nr ? &set->events->events[0].attr : NULL);
+	const struct perf_event_attr *attr = set->events->nr ? &set->events->events[0].attr : NULL;
+	uint64_t perf_ns = attr && attr->use_clockid ? clock_ns(attr->clockid) : perf_clock_now(set->clock);
 
 	return (struct ledger_moment){.ns = clock_ns(CLOCK_MONOTONIC), .perf_ns = perf_ns};
 }

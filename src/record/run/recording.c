@@ -49,6 +49,7 @@
 #include "record/setup/eventset.h"
 #include "record/setup/fd_closer.h"
 #include "record/setup/memory_plan.h"
+#include "record/setup/perf_clock.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"
 #include "record/setup/trigger_events.h"
@@ -266,6 +267,7 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	sizes.wakeup_bytes = rec->options->threads ? WAKEUP_OF_THREADS : WAKEUP;
 	sizes.margin_bytes = rec->memory.ring_margin_bytes;
 	rec->set.later_fds = later_fds(rec);
+	rec->set.clock = perf_clock_new(); /* or the time of its start is not known */
 	int early_err = early_drain_new(&rec->plan, rec->options->realtime, &rec->early);
 	AUTO_FD int pausing = fd_closer_pause_others(rec->options->events);
 	(void)pausing; /* closed on return */

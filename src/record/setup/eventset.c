@@ -24,6 +24,7 @@
 #include "event/parse/event.h"
 #include "event/parse/open.h"
 #include "perfdata/callchain.h"
+#include "record/setup/perf_clock.h"
 #include "record/setup/plan.h"
 #include "tasks/off_cpu.h"
 
@@ -438,7 +439,12 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 		  struct diag *reterr)
 {
 	*set = (struct eventset){
-		.plan = plan, .events = events, .leaves_fds = set->leaves_fds, .later_fds = set->later_fds};
+		.plan = plan,
+		.events = events,
+		.clock = set->clock,
+		.leaves_fds = set->leaves_fds,
+		.later_fds = set->later_fds,
+	};
 	set->needed_fds = plan->nr_slots + ring_sizes_count_data(plan) + OTHER_FDS + set->later_fds;
 	set->needed_fds += nr_inherited_fds(set->needed_fds);
 	int err = allow_fds(set->needed_fds, reterr);
@@ -469,6 +475,7 @@ void eventset_close(struct eventset *set)
 	free(set->ids);
 	free(set->rings);
 	free(set->ring_fds);
+	perf_clock_free(set->clock);
 	*set = (struct eventset){0};
 }
 

@@ -18,6 +18,7 @@
 
 struct diag;
 struct event_list;
+struct perf_clock;
 struct perf_event_attr;
 
 struct eventset {
@@ -41,15 +42,16 @@ struct eventset {
 			 bool on); /* NULL: not wanted; called by eventset_switch() for the events of --off-cpu:
 						 after they were enabled, or before they are disabled */
 	void *switched_ctx;
-	bool leaves_fds;   /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
-	size_t later_fds;  /* how many fds the caller will open later; set before the opening, too */
-	size_t needed_fds; /* how many fds the whole recording needs, with those that the program inherited */
+	struct perf_clock *clock; /* owned; of the records' times, where the caller made it before; NULL: none */
+	bool leaves_fds;          /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
+	size_t later_fds;         /* how many fds the caller will open later; set before the opening, too */
+	size_t needed_fds;        /* how many fds the whole recording needs, with those that the program inherited */
 };
 
 /*
  * Opens all events, and maps the rings that are drained (overwrite_open() maps the others). Sets all fields but
- * leaves_fds and later_fds, which the caller sets before. After an error nothing stays open, except the event fds when
- * set->leaves_fds.
+ * clock, leaves_fds and later_fds, which the caller sets before. After an error nothing stays open, except the event
+ * fds when set->leaves_fds.
  */
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr);
