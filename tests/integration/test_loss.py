@@ -249,6 +249,20 @@ def test_a_pipe_does_not_claim_to_cover_what_it_lost(recorder, millrace, program
     assert f'# Of these, {loss["lost_untimed"]} were lost at times that are not known\n' in text
 
 
+def test_a_killed_recorder_leaves_open_what_was_lost(recorder, millrace, need_root, tmp_path):
+    file = tmp_path / 'p.data'
+    process = recorder(['-a', '-e', 'cpu-clock', '-o', file])
+    process.kill()
+    process.communicate()
+    millrace('recover', file)
+    text = millrace('report', '--loss', '-i', file).out
+    assert '# Not known: whether more was lost' in text and 'covered: at most ' in text, text
+    file.unlink()
+    millrace('record', '-a', '-e', 'cpu-clock', '-o', file, '--', 'true')
+    text = millrace('report', '--loss', '-i', file).out
+    assert 'Not known' not in text and 'covered: 100.0000 %' in text, text
+
+
 def test_recordings_come_and_go_beside(gated, millrace, need_tracefs, tmp_path):
     """20 recordings of all CPUs, one after the other, beside one that counts."""
     file = tmp_path / 'p.data'

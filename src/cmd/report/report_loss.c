@@ -51,7 +51,9 @@ static double covered_percent(const struct loss_data *data)
 
 static void print_front(FILE *to, const struct loss_data *data)
 {
-	const bool is_partial = data->lost_untimed || data->unwritten_bytes || data->damaged_bytes;
+	/* A ring tells what it lost in front of its next record, and these files have nothing behind the last one. */
+	const bool ends_unknown = !data->has_ledger && !data->counted;
+	const bool is_partial = ends_unknown || data->lost_untimed || data->unwritten_bytes || data->damaged_bytes;
 
 	fprintf(to, "# Captured: %" PRIu64 " samples; lost: %" PRIu64 " (%.2f %%)\n", data->captured, data->lost,
 		percent(data->lost, data->captured + data->lost));
@@ -63,6 +65,8 @@ static void print_front(FILE *to, const struct loss_data *data)
 	if (data->damaged_bytes)
 		fprintf(to, "# Not counted: %" PRIu64 " bytes of the file that were damaged, and left out\n",
 			data->damaged_bytes);
+	if (ends_unknown)
+		fputs("# Not known: whether more was lost behind the last record of a ring: there is no ledger\n", to);
 	if (data->lost_untimed)
 		fprintf(to, "# Of these, %" PRIu64 " were lost at times that are not known\n", data->lost_untimed);
 	fprintf(to, "# Elapsed: %.6f s on %zu CPUs or tasks; covered: %s%.4f %% of their time\n",
