@@ -156,3 +156,11 @@ def test_output_that_others_move(millrace, tmp_path, options, command, name, wor
     assert place.endswith(name) and words in done.err, done.err
     assert place == 'no file' or millrace('report', '-i', place, cwd=tmp_path).out
     assert not list(tmp_path.iterdir()) or place != 'no file'
+
+
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads', '--single-file']], ids=' '.join)
+def test_output_that_others_empty(millrace, tmp_path, options):
+    """Also when the header is written again behind that, which is done every second."""
+    done = millrace('record', '-e', 'cpu-clock', '-o', 'x', *options, '--', 'sh', '-c', ': >x; sleep 1.3',
+                    cwd=tmp_path, status=255)
+    assert 'x: another program emptied it while it was recorded' in done.err, done.err

@@ -396,6 +396,21 @@ static int account_stages(const struct output_params *params, struct ledger *led
 	return err;
 }
 
+/*
+ * Another program made it shorter, as a shell's ">" does: what was written later stands behind zeroes. The header may
+ * have been written again, the attrs of the events, which begin with type and size, are not.
+ */
+static bool was_emptied(const struct output_file *output)
+{
+	struct stat status;
+	uint32_t type_and_size[2] = {0};
+
+	if (fstat(output->dest.fd, &status) || !S_ISREG(status.st_mode))
+		return false;
+	return fd_pread(output->dest.fd, type_and_size, sizeof(type_and_size), output->header.attrs.offset) ||
+	       !type_and_size[1];
+}
+
 static int finish(struct output_file *output, const struct output_params *common, const struct output_closing *closing,
 		  struct finish_params *params, struct output_result *result, struct diag *reterr)
 {
@@ -446,7 +461,11 @@ static int finish(struct output_file *output, const struct output_params *common
 		};
 		result->bytes += parts[i].bytes;
 	}
+	const bool emptied = !params->torn && was_emptied(output);
 	int err = finish_file(params, &finished, reterr);
+	if (emptied && !err)
+		err = diag_set(reterr, -EIO, "%s: another program emptied it while it was recorded: it cannot be read",
+			       output->dest.path);
 	result->bytes += finished.data_bytes;
 	result->cut_samples = finished.cut_samples;
 	result->unwritten_bytes += finished.cut_bytes;
