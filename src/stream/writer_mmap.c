@@ -188,6 +188,12 @@ static int mapped_complete(struct writer *writer, enum writer_wait wait)
 	(void)wait;
 	if (end < mapped->begun + BACK_BYTES && now_ns - mapped->begun_ns < BACK_NS)
 		return 0;
+	/*
+	 * mlockall(2) of the recorder is about a window that is mapped by then, too: its pages would stay in memory
+	 * when they are stored, which a control group's limit may not allow.
+	 */
+	if (mapped->window)
+		munlock(mapped->window, mapped->bytes);
 	int err = sync_file_range(mapped->fd, 0, (off_t)page, SYNC_FILE_RANGE_WAIT_BEFORE) ? -errno : 0;
 	if (!err && end > mapped->begun)
 		err = sync_file_range(mapped->fd, (off_t)mapped->begun, (off_t)(end - mapped->begun),

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +28,7 @@
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "stream/writer.h"
+#include "sysinfo/thread.h"
 
 enum { RING_BYTES = 4096 };
 
@@ -283,6 +285,52 @@ static void test_direct_on_a_disk(void **state)
 	struct writer *mem = pump_into_mem(&run);
 	compare(writer_mem_bytes(mem), &writer_direct, &run, 8, fd);
 	writer_close(mem, NULL);
+}
+
+/* Of the mapping of that file: smaps in proc_pid_smaps(5). */
+static bool is_locked(const char *name)
+{
+	char *line = NULL;
+	size_t room = 0;
+	bool inside = false, locked = false;
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+
+	assert_non_null(smaps);
+	while (getline(&line, &room, smaps) > 0) {
+		if (strstr(line, name))
+			inside = true;
+		else if (inside && !strncmp(line, "VmFlags:", 8)) {
+			locked |= strstr(line, " lo") != NULL;
+			inside = false;
+		}
+	}
+	free(line);
+	fclose(smaps);
+	return locked;
+}
+
+/* Or a control group with as much memory as a window has bytes kills the recorder. */
+static void test_a_window_does_not_stay_locked(void **state)
+{
+	static uint8_t bytes[64 << 10];
+	const struct span spans[] = {{bytes, sizeof(bytes)}};
+	struct writer *writer;
+	const struct writer_params params = {
+		.fd = memfd_create("window-of-a-test", MFD_CLOEXEC), .path = "out", .window_bytes = 32 << 20};
+
+	(void)state;
+	assert_int_equal(writer_open(&writer_mmap, &params, &writer), 0);
+	assert_int_equal(writer_queue_wait(writer, spans, 1), 0);
+	memory_lock();
+	for (size_t at = 0; at < (size_t)16 << 20; at += sizeof(bytes)) {
+		assert_int_equal(writer_queue_wait(writer, spans, 1), 0);
+		assert_int_equal(writer_complete(writer, WRITER_NOW), 0);
+	}
+	const bool locked = is_locked("window-of-a-test");
+	munlockall();
+	assert_false(locked);
+	assert_int_equal(writer_close(writer, NULL), 0);
+	close(params.fd);
 }
 
 static int failing_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -1098,6 +1146,7 @@ int main(void)
 		cmocka_unit_test(test_a_visit_ends_at_the_first_head),
 		cmocka_unit_test(test_every_writer_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
+		cmocka_unit_test(test_a_window_does_not_stay_locked),
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_storage_fails_when_room_is_made),
 		cmocka_unit_test(test_a_pass_fails_at_its_end),
