@@ -279,6 +279,7 @@ static void test_demangling_of_long_names(void **state)
 	assert_demangled(name, wanted);
 	assert_demangled("LHot;run([[ILjava/lang/String;J)V", "Hot.run(int[][], java.lang.String, long)");
 	assert_demangled("Ljava/util/Map$1;<init>()[B", "java.util.Map$1.<init>()");
+	assert_false(symbol_is_mangled("Lcom/Some;::method(I)V")); /* of another agent: perf prints it as it is */
 	assert_demangled("_RNvNtC7mycrate3foo3bar", "mycrate::foo::bar");
 	assert_demangled("_RINvC1a3CFGFG_RL0_hEuE", "a::CFG::<for<'a> fn(&'a u8)>");
 	free(name);
@@ -508,6 +509,8 @@ static void test_perfmap(void **state)
 				    "xyz 10 bad\n"
 				    "12345678901234567 10 long\n"
 				    "4000 10 nul\0inside\n"
+				    " \t4100\t 10\taligned\n"
+				    "  \n"
 				    "5000 1 tail";
 	struct span rest = {lines, sizeof(lines) - 1};
 	struct perfmap_line line;
@@ -518,6 +521,10 @@ static void test_perfmap(void **state)
 	assert_int_equal(line.name_len, strlen("jitted name with blanks"));
 	assert_true(perfmap_next(&rest, &line));
 	assert_int_equal(line.start, 0x2000);
+	assert_true(perfmap_next(&rest, &line));
+	assert_int_equal(line.start, 0x4100);
+	assert_int_equal(line.size, 0x10);
+	assert_memory_equal(line.name, "aligned", line.name_len);
 	assert_true(perfmap_next(&rest, &line));
 	assert_int_equal(line.start, 0x5000);
 	assert_memory_equal(line.name, "tail", line.name_len);

@@ -27,7 +27,8 @@ static bool is_java(const char *name)
 {
 	const char *method = name[0] == 'L' ? strchr(name, ';') : NULL;
 
-	return method && strchr(method, '(');
+	/* Other agents write "Lcom/Some;::method(I)V", which is no such name. */
+	return method && method[1] != ':' && strchr(method, '(');
 }
 
 bool symbol_is_mangled(const char *name)

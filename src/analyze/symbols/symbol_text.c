@@ -96,6 +96,27 @@ static bool text_take_blank(struct span *line)
 	return true;
 }
 
+static void text_skip_blanks(struct span *line)
+{
+	const char *text = line->ptr;
+	size_t nr = 0;
+
+	while (nr < line->len && (text[nr] == ' ' || text[nr] == '\t'))
+		nr++;
+	text_skip(line, nr);
+}
+
+/* A number of a perf map, which any program writes: more blanks, or tabs, in front, and any one behind it. */
+static bool text_take_aligned(struct span *line, uint64_t *ret)
+{
+	text_skip_blanks(line);
+	if (!text_take_hex(line, ret) || !line->len)
+		return false;
+	const char next = *(const char *)line->ptr;
+	text_skip(line, 1);
+	return next == ' ' || next == '\t';
+}
+
 bool kallsyms_next(struct span *rest, struct kallsyms_line *ret)
 {
 	struct span line;
@@ -133,8 +154,7 @@ bool perfmap_next(struct span *rest, struct perfmap_line *ret)
 
 	while (text_line_next(rest, &line)) {
 		struct perfmap_line found;
-		if (!text_take_hex(&line, &found.start) || !text_take_blank(&line) ||
-		    !text_take_hex(&line, &found.size) || !text_take_blank(&line) || !line.len)
+		if (!text_take_aligned(&line, &found.start) || !text_take_aligned(&line, &found.size) || !line.len)
 			continue;
 		found.name = line.ptr;
 		found.name_len = line.len;
