@@ -220,3 +220,14 @@ uint64_t memory_available(const char *root)
 		least = left[i] < least ? left[i] : least;
 	return least == UINT64_MAX ? 0 : least ? least : 1;
 }
+
+/* Not ru_maxrss of getrusage(2), which begins with what the process had before its exec. */
+int memory_peak(uint64_t *ret_bytes)
+{
+	AUTO_BUF struct buf status = {0};
+	int err = fd_slurp("/proc/self/status", FILE_MAX_BYTES, &status);
+
+	if (!err)
+		*ret_bytes = number_behind(buf_text(&status), "VmHWM:") * 1024;
+	return err;
+}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * memory: how much this process may still take without swapping, and without being killed for it: of the machine, of
- * the control groups that it is in (a container's, say), and of its own address space. Any thread.
+ * the control groups that it is in (a container's, say), and of its own address space; and how much it took. Any
+ * thread.
  *
  * Source: the kernel's Documentation/admin-guide/cgroup-v2.rst ("memory.max") and cgroup-v1/memory.rst; cgroups(7).
  */
@@ -11,3 +12,6 @@
 
 /* `root`: where /proc and the mounts are, "" outside of tests. At least 1; 0: not known. */
 uint64_t memory_available(const char *root);
+
+/* The most that was resident since the exec of this program, in bytes. 0 or -errno. Source: proc(5), VmHWM. */
+int memory_peak(uint64_t *ret_bytes);

@@ -28,6 +28,7 @@
 #include "record/setup/eventset.h"
 #include "record/setup/perf_clock.h"
 #include "stream/batch_pool.h"
+#include "sysinfo/memory.h"
 
 enum { CPU_0, CPU_1, TASK, OVERWRITTEN, NR_SLOTS };
 enum { TID = 77, SEC_NS = 1000000000 };
@@ -53,8 +54,7 @@ int getrusage(__rusage_who_t who, struct rusage *ret)
 		errno = EINVAL;
 		return -1;
 	}
-	*ret = (struct rusage){
-		.ru_minflt = 900, .ru_majflt = 30, .ru_nvcsw = 50, .ru_nivcsw = 7, .ru_maxrss = 20 << 10 /* KiB */};
+	*ret = (struct rusage){.ru_minflt = 900, .ru_majflt = 30, .ru_nvcsw = 50, .ru_nivcsw = 7};
 	return 0;
 }
 
@@ -214,7 +214,7 @@ static void test_costs(void **state)
 	static struct reader threads[3]; /* the last one is no reader's */
 	struct reader_work first = {.wakeups = 3, .visits = 5, .bytes = 100},
 			   second = {.wakeups = 30, .visits = 50, .bytes = 1000};
-	uint64_t housekeeping_ns = 7;
+	uint64_t housekeeping_ns = 7, peak_bytes;
 	struct readers readers = {.readers = threads, .nr = 2};
 	struct recorder_cost cost = {.readers = &readers, .housekeeping_cpu_ns = &housekeeping_ns, .start_cpu_ns = 11};
 	struct ledger all = {0}, cut = {0}, later = {0};
@@ -250,7 +250,8 @@ static void test_costs(void **state)
 	assert_int_equal(cost_of(&all, "page faults"), 930);
 	assert_int_equal(cost_of(&all, "sleeps"), 50);
 	assert_int_equal(cost_of(&all, "preemptions"), 7);
-	assert_int_equal(cost_of(&all, "peak memory bytes"), 20 << 20);
+	assert_int_equal(memory_peak(&peak_bytes), 0);
+	assert_in_range(cost_of(&all, "peak memory bytes"), 1 << 20, peak_bytes);
 
 	/* Each file has what was used in its time. */
 	assert_int_equal(recorder_cost_cut(&cost, &cut), 0);
@@ -295,7 +296,7 @@ static void test_costs(void **state)
 	usage_is_unknown = false;
 	assert_int_equal(cost_of(&all, "drained bytes"), 150);
 	for (size_t i = 0; i < all.nr_costs; i++)
-		assert_true(strcmp(all.costs[i].name, "page faults") && strcmp(all.costs[i].name, "peak memory bytes"));
+		assert_string_not_equal(all.costs[i].name, "page faults");
 	ledger_fini(&all);
 }
 

@@ -6,7 +6,13 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sysinfo/memory.h"
@@ -124,13 +130,47 @@ static void of_the_address_space(void **state)
 	assert_int_equal(unknown, 0);
 }
 
-int main(void)
+enum { TOUCHED_BYTES = 256 << 20 };
+
+/* A program starts with nothing, however large the process was that it is in. */
+static void peak_since_the_exec(void **state)
 {
+	char text[32] = "", *touched = malloc(TOUCHED_BYTES);
+	uint64_t bytes;
+	int ends[2];
+
+	(void)state;
+	assert_non_null(touched);
+	memset(touched, 1, TOUCHED_BYTES);
+	assert_int_equal(memory_peak(&bytes), 0);
+	assert_true(bytes >= TOUCHED_BYTES);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid_t child = vfork();
+	if (!child) {
+		dup2(ends[1], STDOUT_FILENO);
+		execl("/proc/self/exe", "test_memory", "peak", NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(ends[0]);
+	free(touched);
+	assert_in_range(strtoull(text, NULL, 10), 1, TOUCHED_BYTES);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t bytes;
+
+	if (argc == 2 && !strcmp(argv[1], "peak"))
+		return memory_peak(&bytes) || printf("%" PRIu64 "\n", bytes) < 0;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_the_machine),
 		cmocka_unit_test(of_a_container),
 		cmocka_unit_test(of_a_container_of_version_1),
 		cmocka_unit_test(of_the_address_space),
+		cmocka_unit_test(peak_since_the_exec),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

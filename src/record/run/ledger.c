@@ -21,6 +21,7 @@
 #include "record/setup/eventset.h"
 #include "record/setup/perf_clock.h"
 #include "stream/batch_pool.h"
+#include "sysinfo/memory.h"
 
 static struct ledger_moment moment_now(const struct eventset *set)
 {
@@ -518,11 +519,12 @@ static int add_sums(const struct recorder_cost *cost, struct ledger *ledger)
 
 static int add_peak(struct ledger *ledger)
 {
-	struct rusage usage;
+	uint64_t bytes;
+	int err = memory_peak(&bytes);
 
-	if (getrusage(RUSAGE_SELF, &usage))
-		return 0;
-	return ledger_add_cost(ledger, "peak memory bytes", (uint64_t)usage.ru_maxrss * 1024);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	return ledger_add_cost(ledger, "peak memory bytes", bytes);
 }
 
 int recorder_cost_cut(struct recorder_cost *cost, struct ledger *ledger)
