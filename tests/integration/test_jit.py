@@ -340,6 +340,18 @@ def of_host(tmp_path):
     recorded.map.unlink(missing_ok=True)
 
 
+def test_map_that_is_too_large_is_not_read(millrace, programs, tmp_path, need_root):
+    """A file with holes costs who writes it nothing; of 512 MiB, the most that is read, nothing may be read here."""
+    data, at = tmp_path / 'data', tmp_path / 'at'
+    script = '"$0" 0.5 > "$1" & until [ -s "$1" ]; do :; done; truncate -s 1T /tmp/perf-$!.map; wait'
+    done = millrace('record', '-e', 'cpu-clock', '-F', '999', '-o', data, '--', 'sh', '-c', script,
+                    programs / 'jit', at)
+    pathlib.Path(f'/tmp/perf-{at.read_text().split()[0]}.map').unlink()
+    assert 'it is too large' in done.err
+    said = millrace('report', '--loss', '-i', data).out
+    assert int(re.search(r'peak memory bytes +(\d+)', said).group(1)) < 200_000_000
+
+
 def test_map_of_another_machine(millrace, of_host, tmp_path):
     """A process of this machine with that number has other code; a copy below --symfs is that of the other machine."""
     recorded = of_host('another')

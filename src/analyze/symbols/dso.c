@@ -633,6 +633,8 @@ static int read_perf_map(const char *path, struct buf *ret)
 		return -errno;
 	if (status.st_uid && status.st_uid != geteuid())
 		return -EPERM;
+	if (status.st_size > PERF_MAP_MAX_BYTES)
+		return -EFBIG;
 	return fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, ret);
 }
 

@@ -720,6 +720,8 @@ static int open_perf_map(const struct watched_process *process)
 		return process->start_known ? -ESRCH : -ECHILD;
 	if (is_of_later(&status, process->inner_pid, process->until_ns))
 		return -ETIME;
+	if (status.st_size > PERF_MAP_MAX_BYTES)
+		return -EFBIG;
 	return take_fd(&fd);
 }
 
