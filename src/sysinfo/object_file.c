@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,37 @@ int object_file_reopen(int path_fd)
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
 	return place_open(&(struct place){AT_FDCWD, link, 0, 0}, READ_FLAGS);
+}
+
+/* Whether both are on the same mount, or it is not known: STATX_MNT_ID is there from Linux 5.8 on. */
+static bool is_same_mount(int fd, const char *path)
+{
+	struct statx its, other;
+
+	return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &its) || statx(AT_FDCWD, path, 0, STATX_MNT_ID, &other) ||
+	       !(its.stx_mask & other.stx_mask & STATX_MNT_ID) || its.stx_mnt_id == other.stx_mnt_id;
+}
+
+/* A mount of its own of an open file, in no namespace; to take it away costs the kernel some time. -1: none. */
+static int clone_mount(int fd)
+{
+	const bool borrowed = privileges_borrow_admin();
+	int tree = (int)syscall(SYS_open_tree, fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (borrowed)
+		privileges_return_admin();
+	return tree;
+}
+
+int object_file_leave_mount(int fd, bool hold)
+{
+	AUTO_FD int tree = is_same_mount(fd, "/") ? -1 : clone_mount(fd);
+	AUTO_FD int read_fd = tree < 0 || hold ? -1 : object_file_reopen(tree);
+
+	if (tree < 0 || (!hold && read_fd < 0))
+		return fd;
+	close(fd);
+	return hold ? take_fd(&tree) : take_fd(&read_fd);
 }
 
 static bool is_mapped(const struct object_mapping *mapped, int fd, const struct stat *status)

@@ -37,6 +37,13 @@ int object_file_open(const char *path, const struct object_mapping *mapped);
 int object_file_reopen(int path_fd);
 
 /*
+ * Takes a descriptor of a file, and returns one for the same file that does not keep the mount it was found on from
+ * being unmounted; or the same one: that mount is the one with the root directory, is in another mount namespace, or
+ * CAP_SYS_ADMIN is missing. hold: as it was opened. Source: open_tree(2), Linux 5.2.
+ */
+int object_file_leave_mount(int fd, bool hold);
+
+/*
  * A path relative to an open directory (or AT_FDCWD), for files in directories that all users may write to: a symbolic
  * link as the last component is -EINVAL.
  */

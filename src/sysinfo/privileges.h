@@ -52,8 +52,8 @@ void privileges_drop(bool signals_others);
 
 /*
  * Makes CAP_SYS_ADMIN effective for the calling thread until privileges_return_admin(). It is needed for bpf(2) on
- * programs that others loaded, and for the addresses in /proc/iomem. false: the thread cannot have it, or it is
- * effective already; then privileges_return_admin() must not be called.
+ * programs that others loaded, for the addresses in /proc/iomem and for open_tree(2). false: the thread cannot have it,
+ * or it is effective already; then privileges_return_admin() must not be called.
  */
 bool privileges_borrow_admin(void);
 void privileges_return_admin(void);

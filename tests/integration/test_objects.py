@@ -87,6 +87,15 @@ def test_deploy_in_a_recording_that_is_cut_off(millrace, builds, tmp_path, mode)
     assert re.search(r'%.*\[\.\] 0x', out) and 'hot_v2' not in out
 
 
+def test_file_system_can_be_unmounted(millrace, builds, tmp_path):
+    """The recorder keeps the files of programs open, but not what they are mounted on: they are named as well."""
+    (tmp_path / 'mnt').mkdir()
+    script = 'mount -t tmpfs none mnt; trap "umount -l mnt" EXIT; cp $B/v1 mnt/$A; mnt/$A; umount mnt; trap - EXIT'
+    data = record(millrace, builds, tmp_path, script, keep=())
+    share, _ = report(millrace, data)
+    assert share['hot_v1_a'] > 90
+
+
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_both_builds(millrace, perf, builds, tmp_path, mode):
     """The old one is kept where the caches of perf are; with --no-buildid nothing tells that it is the one."""

@@ -633,6 +633,7 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 		}
 		if (fd < 0)
 			continue;
+		fd = object_file_leave_mount(fd, mapped.hold);
 		pthread_mutex_lock(&watch->lock);
 		object->fd = fd;
 		object->is_readable = !mapped.hold;
