@@ -372,6 +372,23 @@ def test_file_without_build_id(run, millrace, program, built, tmp_path):
     assert 'cold_function' in names('--symfs=/.')[0], 'the user says that it is the same'
 
 
+def test_copies_that_need_a_build_id(millrace, tmp_path, need_root):
+    """Go's linker makes none: what will have no names for that is told when it could still be linked with one."""
+    (tmp_path / 'hot.c').write_text(HOT)
+    subprocess.run('gcc -O1 -Wl,--build-id=none -o app hot.c'.split(), cwd=tmp_path, check=True)
+    (tmp_path / 'own').mkdir()
+    contained = ['unshare', '-m', 'sh', '-ec', 'mount -t tmpfs none own; cp app own; own/app']
+
+    def said(*command):
+        return millrace('record', '-e', 'cpu-clock', '-F', '999', '-o', 'data', *command, cwd=tmp_path).err
+
+    needs = '1 object has no build-id (ld --build-id), and no copy is kept: code in '
+    assert f'{needs}{tmp_path}/app has no names on another machine\n' in said('--bundle', './app')
+    assert 'build-id' not in said('./app')
+    assert f'{needs}{tmp_path}/own/app has no names\n' in said(*contained)
+    assert 'build-id' not in said('-N', *contained)
+
+
 def test_vdso_without_build_id(run, millrace, program, tmp_path, need_root):
     """That of this machine has the names of another kernel."""
     (tmp_path / 'now.c').write_text('''#include <time.h>

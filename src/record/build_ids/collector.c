@@ -249,6 +249,13 @@ static int vdso_build_id(const struct history_object *object, struct collected *
 	return len;
 }
 
+static void report_object(struct reported_objects *reported, const char *name)
+{
+	if (reported->names && reported->nr < GONE_NAMED_MAX)
+		buf_printf(reported->names, "%s%s", reported->names->len ? ", " : "", name);
+	reported->nr++;
+}
+
 /* Not what only has a file's name: shared memory, and what the kernel makes up. Nor what an earlier recording kept. */
 static void note_gone(const struct history_object *object, struct collected *collected)
 {
@@ -261,9 +268,7 @@ static void note_gone(const struct history_object *object, struct collected *col
 	    strncmp(name, "/anon_hugepage", 14) == 0 || path_is_jitdump(name) ||
 	    (cache >= 0 && object_cache_has(&entry)))
 		return;
-	if (collected->gone && collected->nr_gone < GONE_NAMED_MAX)
-		buf_printf(collected->gone, "%s%s", collected->gone->len ? ", " : "", name);
-	collected->nr_gone++;
+	report_object(&collected->gone, name);
 }
 
 static int file_build_id(struct object_search *search, size_t nr, struct collected *collected, struct build_id *ret)
@@ -282,6 +287,8 @@ static int file_build_id(struct object_search *search, size_t nr, struct collect
 	ret->id_bytes = len > 0 ? (uint8_t)len : 0;
 	if (len > 0 && fd >= 0 && !found.under_path)
 		keep_object(ret, fd, collected);
+	if (len == -ENOENT && fd >= 0 && collected->kept.directory && (collected->kept.bundle || !found.under_path))
+		report_object(&collected->without_id, object->name);
 	return len;
 }
 

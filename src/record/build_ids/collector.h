@@ -43,6 +43,11 @@ struct kept_objects {
 
 enum { GONE_NAMED_MAX = 3 }; /* the message is one line */
 
+struct reported_objects {
+	size_t nr;
+	struct buf *names; /* caller's: the paths of the first GONE_NAMED_MAX, as text; NULL: not wanted */
+};
+
 struct collected {
 	uint64_t first_ns, last_ns; /* 0: no sample had a time */
 	uint64_t nr_samples;
@@ -53,8 +58,8 @@ struct collected {
 	struct object_watch *watch; /* caller's: holds objects open that may be gone; NULL: none */
 	int64_t until_ns;           /* CLOCK_REALTIME: when the recording ended; 0: it ends now */
 	struct kept_objects kept;
-	size_t nr_gone;            /* sampled objects of which no file was found */
-	struct buf *gone;          /* caller's: the paths of the first ones, as text; NULL: not wanted */
+	/* Sampled objects of which no file was found; that have no build-id, by which a copy would be kept. */
+	struct reported_objects gone, without_id;
 	struct progress *progress; /* caller's: bytes read back; its total grows by those of all regions; NULL: none */
 	struct loss_times
 		*losses; /* caller's: gets the records, to find out when records were lost; NULL: not wanted */
