@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * top_decay: how the amounts of cells decay, by an eighth at each update. Most cells have a sample or two, and many of
- * them make a row: each keeps its parts, so that the row decays as one number would.
+ * them make a row: each keeps its parts, and what they are rounded to adds up, so that a row decays as one number
+ * would.
  */
 #pragma once
 
@@ -15,11 +16,18 @@ enum {
 	DECAY_LEAST_PARTS = DECAY_PARTS / 16 /* with fewer parts of a sample a cell is empty */
 };
 
-/* What is left of an amount beside its whole numbers; zeroed is none. nr_samples of the amount is rounded up. */
+/* What an amount has more than its whole numbers say, in parts, below 0: less; zeroed is none. */
 struct decay_rest {
-	uint8_t period_more, samples_less; /* parts */
-	bool stays;                        /* for the caller */
+	int16_t period_more, samples_more;
+	bool stays; /* for the caller */
 };
 
-/* With less than `least_parts` of a sample left, amount and rest are zero. */
-void decay_amount(struct hist_amount *amount, struct decay_rest *rest, uint64_t least_parts);
+/* One update of many cells. What one is rounded by goes into the next one. */
+struct decay_pass {
+	uint64_t least_parts;
+	uint32_t period_carried,
+		samples_carried; /* parts; DECAY_PARTS / 2 at first: the first one is rounded to nearest */
+};
+
+/* false: less than `least_parts` of a sample are left: amount and rest are zero. */
+bool decay_amount(struct hist_amount *amount, struct decay_rest *rest, struct decay_pass *pass);

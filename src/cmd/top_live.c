@@ -265,14 +265,16 @@ static void update_event(const struct live *live, struct shown_event *shown, str
 {
 	if (fit_shown(shown, tally->nr))
 		return; /* it comes with the next update */
-	uint64_t least_parts = live->full ? DECAY_PARTS : DECAY_LEAST_PARTS;
+	struct decay_pass pass = {.least_parts = live->full ? DECAY_PARTS : DECAY_LEAST_PARTS,
+				  .period_carried = DECAY_PARTS / 2,
+				  .samples_carried = DECAY_PARTS / 2};
 	for (uint32_t i = 0; i < tally->nr; i++) {
 		struct hist_amount *amount = &shown->tally.amounts[i], *new = &tally->amounts[i];
 		if (live->zero) {
 			*amount = (struct hist_amount){0};
 			shown->rests[i] = (struct decay_rest){0};
 		} else if (!live->total) {
-			decay_amount(amount, &shown->rests[i], least_parts);
+			decay_amount(amount, &shown->rests[i], &pass);
 		}
 		amount->period += new->period;
 		amount->nr_samples += new->nr_samples;
@@ -284,7 +286,7 @@ static void update_event(const struct live *live, struct shown_event *shown, str
 static void mark_rests(struct shown_event *shown, const struct tally *tally)
 {
 	for (uint32_t i = 0; i < shown->tally.nr; i++)
-		shown->rests[i].stays = shown->tally.amounts[i].nr_samples || tally->amounts[i].nr_samples;
+		shown->rests[i].stays = amount_is_used(&shown->tally.amounts[i]) || amount_is_used(&tally->amounts[i]);
 }
 
 /* As shrink_tallies() has done with the amounts, unless it came to nothing. */

@@ -178,7 +178,7 @@ int count_cells(const struct tally *tally, const struct stacks *stacks, const st
 	count.callers = callers;
 	int err = callers ? count_nothing(options, &count.hist) : -ENOMEM;
 	for (uint32_t cell = 0; cell < tally->nr && !err; cell++)
-		if (tally->amounts[cell].nr_samples || tally->amounts[cell].period)
+		if (amount_is_used(&tally->amounts[cell]))
 			err = count_cell(&count, cell);
 	if (err) {
 		hist_free(count.hist);

@@ -60,6 +60,12 @@ struct hist_amount {
 	uint64_t latency; /* the part of the period that counts as elapsed time (parallelism.h); 0: not counted */
 };
 
+/* Parts of a sample may have been rounded to none, and not those of its period, or the other way round. */
+static inline bool amount_is_used(const struct hist_amount *amount)
+{
+	return amount->nr_samples || amount->period;
+}
+
 struct hist_entry {
 	struct hist_place place; /* of the first sample */
 	uint64_t period;         /* of the samples that were taken here */

@@ -31,14 +31,15 @@ static void selections_fini(struct selections *selections)
 	free(selections->events);
 }
 
-/* Marks the cells with samples, here or in what is shown, and their chains. 0 or -ENOMEM. */
+/* Marks the cells that are used, here or in what is shown, and their chains. 0 or -ENOMEM. */
 static int select_cells(const struct tally *tally, const struct tally *shown, struct selection *ret, bool used[])
 {
 	ret->keep = calloc((size_t)tally->nr + 1, sizeof(*ret->keep));
 	if (!ret->keep)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < tally->nr; i++) {
-		ret->keep[i] = tally->amounts[i].nr_samples || (i < shown->nr && shown->amounts[i].nr_samples);
+		ret->keep[i] =
+			amount_is_used(&tally->amounts[i]) || (i < shown->nr && amount_is_used(&shown->amounts[i]));
 		if (ret->keep[i])
 			used[tally_cell(tally, i).chain] = true;
 	}

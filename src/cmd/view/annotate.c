@@ -133,7 +133,7 @@ static void put_number(const struct annotate *annotate, size_t at, char *text, s
 
 	text[0] = '\0';
 	*style = SCREEN_PLAIN;
-	if (line->instruction == ANNOTATION_SOURCE || !annotate->code.amounts[line->instruction].nr_samples)
+	if (line->instruction == ANNOTATION_SOURCE || !amount_is_used(&annotate->code.amounts[line->instruction]))
 		return;
 	const struct hist_amount *amount = &annotate->code.amounts[line->instruction];
 	double share = share_of(annotate, amount);

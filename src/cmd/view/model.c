@@ -265,7 +265,7 @@ const struct hist_entry *model_part(const struct hist_entry *entry, unsigned mem
 {
 	const struct hist_entry *part = !member ? entry : entry->members ? entry->members[member - 1] : NULL;
 
-	return part && (part->nr_samples || part->children_period) ? part : NULL;
+	return part && (part->nr_samples || part->period || part->children_period) ? part : NULL;
 }
 
 unsigned model_compared(const struct model *model)
