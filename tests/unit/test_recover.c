@@ -1119,6 +1119,87 @@ static void test_damage_between_extents(void **state)
 	}
 }
 
+/* With bytes that are no record at that place. */
+static void put_with_junk(const struct buf *file, size_t at, size_t bytes, struct buf *out)
+{
+	buf_put(out, file->data, at);
+	memset(buf_extend(out, bytes), 0xa5, bytes);
+	buf_put(out, file->data + at, file->len - at);
+}
+
+/* The search for the next extent goes on piece by piece: its first bytes may be in two of them. */
+static void test_damage_of_many_bytes(void **state)
+{
+	enum { PIECE_BYTES = 1 << 16 };
+	AUTO_BUF struct buf file = {0};
+	const struct recover_params params = {.path = path, .leave_out = true};
+	struct recover_result result = {0};
+	struct diag diag = {""};
+	size_t starts[NR_EXTENTS + 1];
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(false, &file, starts);
+	for (size_t less = 0; less < 40; less++) {
+		AUTO_BUF struct buf bytes = {0};
+		put_with_junk(&file, starts[1], 2 * PIECE_BYTES - less, &bytes);
+		store(path, bytes.data, bytes.len);
+		assert_int_equal(recover_recording(&params, &result, &diag), 0);
+		assert_int_equal(result.damage.nr, 1);
+		assert_int_equal(result.damage.items[0].offset, starts[1]);
+		assert_int_equal(result.damage.items[0].bytes, 2 * PIECE_BYTES - less);
+		damage_list_fini(&result.damage);
+		assert_int_equal(samples_read(), NR_EXTENTS * EXTENT_SAMPLES);
+	}
+}
+
+/* Of a killed recording: what hides others is not the first damage. It is left as it is. */
+static void test_damage_that_hides_records_behind_another(void **state)
+{
+	AUTO_BUF struct buf file = {0}, bytes = {0}, still = {0};
+	size_t starts[NR_EXTENTS + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(false, &file, starts);
+	put_with_junk(&file, starts[2], 100, &bytes);
+	bytes.data[starts[1] - 20] ^= 1;
+	store(path, bytes.data, bytes.len);
+	assert_int_equal(recover(path, &result, &diag), 0);
+	assert_true(result.is_left);
+	assert_int_equal(result.damage.nr, 2);
+	damage_list_fini(&result.damage);
+	assert_int_equal(fd_slurp(path, 1 << 20, &still), 0);
+	assert_int_equal(still.len, bytes.len);
+	assert_memory_equal(still.data, bytes.data, still.len);
+}
+
+/* Where that fails in between the header does not tell of features any more. */
+static void test_damage_that_cannot_be_left_out(void **state)
+{
+	AUTO_BUF struct buf file = {0};
+	const struct recover_params params = {.path = path, .build_ids = true, .leave_out = true};
+	size_t starts[NR_EXTENTS + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(true, &file, starts);
+	file.data[starts[1] + 60] ^= 1;
+	store(path, file.data, file.len);
+	cuts_are_refused = true;
+	assert_int_equal(recover_recording(&params, &result, &diag), -EPERM);
+	cuts_are_refused = false;
+	for (size_t i = 0; i < LAYOUT_FEATURE_WORDS; i++)
+		assert_int_equal(header_of(path).features[i], 0);
+}
+
 /* The recorder was killed later: an extent that is damaged is not taken for the end. */
 static void test_damage_in_a_killed_recording(void **state)
 {
@@ -1522,6 +1603,9 @@ int main(void)
 		cmocka_unit_test(test_compressed_records),
 		cmocka_unit_test(test_damage_in_an_extent),
 		cmocka_unit_test(test_damage_between_extents),
+		cmocka_unit_test(test_damage_of_many_bytes),
+		cmocka_unit_test(test_damage_that_hides_records_behind_another),
+		cmocka_unit_test(test_damage_that_cannot_be_left_out),
 		cmocka_unit_test(test_damage_in_a_killed_recording),
 		cmocka_unit_test(test_a_hole_is_no_damage),
 		cmocka_unit_test(test_damage_that_is_cut_off),
