@@ -250,6 +250,7 @@ def test_still_waiting_at_the_end(recorder, spawn, programs, tmp_path):
     elapsed = time.monotonic_ns() - started
     (wait,) = waits_of(path)
     assert wait.tid == process.pid and wait.flags & (GOES_ON | BEGAN_EARLIER) == GOES_ON | BEGAN_EARLIER
+    assert wait.state == 1 and not wait.flags & NO_STATE  # TASK_INTERRUPTIBLE
     assert 0.5e9 <= wait.ns <= elapsed
 
 

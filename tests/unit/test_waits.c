@@ -424,7 +424,7 @@ static void test_start_and_end(void **state)
 	expect(3, 4500, 500, 0, OFF_CPU_BEGAN_EARLIER | OFF_CPU_NO_WAKE_UP);
 	assert_int_equal(nr_seen, 4);
 	assert_int_equal(waits_know(waits, 20, 20), 0); /* sleeps, and never runs; of task 8 that is not known */
-	waits_asleep(waits, 20, 4000);
+	waits_found(waits, 20, SLEEPING, 4000);
 	leave(waits, 4600, SLEEPING, "c");
 	const struct waits_place exit = {.time_ns = 4700, .pid = TASK, .tid = TASK, .cpu = 3};
 	assert_int_equal(waits_exit(waits, &exit, true), 0); /* it runs: the switch to it was not recorded */
@@ -434,6 +434,41 @@ static void test_start_and_end(void **state)
 	assert_int_equal(seen[5].end.tid, 20);
 	assert_int_equal(seen[5].wait.ns, 1000);
 	waits_free(waits);
+}
+
+/* What a task did when it was looked at, behind the start, it had done since the start, if it has not run in between.
+ */
+static void test_states_that_were_found(void **state)
+{
+	static const struct {
+		uint32_t state;
+		uint64_t found_ns, runs_ns, runnable_ns; /* runs_ns 0: it does not */
+		uint32_t flags, nr;
+	} cases[] = {
+		{0, 1100, 1500, 500, 0, 1},
+		{SLEEPING, 1100, 1500, 0, OFF_CPU_NO_WAKE_UP, 1},
+		{0, 1100, 0, 0, 0, 0}, /* it may run all the time */
+		{SLEEPING, 1100, 0, 0, OFF_CPU_NO_WAKE_UP | OFF_CPU_GOES_ON, 1},
+		{SLEEPING, 1600, 1500, 0, OFF_CPU_NO_WAKE_UP | OFF_CPU_NO_STATE, 1}, /* that is another one */
+		{SLEEPING, 900, 1500, 0, OFF_CPU_NO_WAKE_UP | OFF_CPU_NO_STATE, 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct waits *waits = start(0, 1000);
+		assert_int_equal(waits_know(waits, TASK, TASK), 0);
+		waits_found(waits, TASK, cases[i].state, cases[i].found_ns);
+		if (cases[i].runs_ns)
+			run(waits, cases[i].runs_ns);
+		assert_int_equal(waits_stop(waits, 2000), 0);
+		assert_int_equal(nr_seen, cases[i].nr);
+		if (nr_seen) {
+			const uint64_t end_ns = cases[i].runs_ns ? cases[i].runs_ns : 2000;
+			expect(0, end_ns, end_ns - 1000, cases[i].runnable_ns, cases[i].flags | OFF_CPU_BEGAN_EARLIER);
+			assert_int_equal(seen[0].wait.state, cases[i].flags & OFF_CPU_NO_STATE ? 0 : cases[i].state);
+		}
+		waits_free(waits);
+	}
 }
 
 /* Of a task whose last run was lost nothing is unknown after its end, whatever else is called for it then. */
@@ -624,6 +659,7 @@ int main(void)
 		cmocka_unit_test(test_sums_of_tasks_that_end),
 		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),
+		cmocka_unit_test(test_states_that_were_found),
 		cmocka_unit_test(test_lost_before_the_end),
 		cmocka_unit_test(test_lost_up_to_the_end),
 		cmocka_unit_test(test_lost_behind_the_end),

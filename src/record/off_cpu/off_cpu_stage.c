@@ -63,7 +63,7 @@ struct off_cpu_stages {
 	struct buf blank, sample;                 /* a record of which nothing is known; that is put together */
 	struct ordered_record *place;             /* of the record that is taken */
 	bool on;                                  /* the events, as told of before the next snapshot */
-	struct buf sleepers;                      /* struct off_cpu_sleeper, for the next snapshot */
+	struct buf found;                         /* struct off_cpu_task, for the next snapshot */
 	struct buf *snapshot;                     /* where the waits of one go; NULL: they go to that place */
 	struct buf left;                          /* struct left, by CPU */
 	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
@@ -636,7 +636,7 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	hash_table_fini(&stages->ring_numbers);
 	buf_fini(&stages->rings);
 	buf_fini(&stages->counts_of_rings);
-	buf_fini(&stages->sleepers);
+	buf_fini(&stages->found);
 	buf_fini(&stages->left);
 	buf_fini(&stages->blank);
 	buf_fini(&stages->sample);
@@ -648,11 +648,11 @@ struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages)
 	return &stages->maker;
 }
 
-static int take_sleeper(struct off_cpu_stages *stages, const struct off_cpu_sleeper *sleeper)
+static int take_found(struct off_cpu_stages *stages, const struct off_cpu_task *task)
 {
-	int err = waits_know(stages->waits, sleeper->pid, sleeper->tid);
+	int err = waits_know(stages->waits, task->pid, task->tid);
 
-	waits_asleep(stages->waits, sleeper->tid, sleeper->time_ns);
+	waits_found(stages->waits, task->tid, task->state, task->time_ns);
 	return err;
 }
 
@@ -667,37 +667,37 @@ void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns)
 	ordered_stages_unlock(stages->ordered);
 }
 
-int off_cpu_asleep(struct off_cpu_stages *stages, const struct off_cpu_sleeper *sleeper)
+int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task)
 {
 	ordered_stages_lock(stages->ordered);
 	int err = 0;
 	if (stages->params.in_snapshots)
-		buf_put(&stages->sleepers, sleeper, sizeof(*sleeper));
+		buf_put(&stages->found, task, sizeof(*task));
 	else
-		err = take_sleeper(stages, sleeper);
-	err = err ? err : buf_status(&stages->sleepers);
+		err = take_found(stages, task);
+	err = err ? err : buf_status(&stages->found);
 	ordered_stages_unlock(stages->ordered);
 	return err;
 }
 
 /* Those of the window; later ones are of the next. */
-static int take_sleepers(struct off_cpu_stages *stages, struct off_cpu_window window)
+static int take_all_found(struct off_cpu_stages *stages, struct off_cpu_window window)
 {
-	struct buf *sleepers = &stages->sleepers;
-	struct off_cpu_sleeper sleeper;
+	struct buf *found = &stages->found;
+	struct off_cpu_task task;
 	size_t kept = 0;
 	int err = 0;
 
-	for (size_t at = 0; at < sleepers->len && !err; at += sizeof(sleeper)) {
-		memcpy(&sleeper, sleepers->data + at, sizeof(sleeper));
-		if (sleeper.time_ns > window.to_ns) {
-			memcpy(sleepers->data + kept, &sleeper, sizeof(sleeper));
-			kept += sizeof(sleeper);
-		} else if (sleeper.time_ns >= window.from_ns) {
-			err = take_sleeper(stages, &sleeper);
+	for (size_t at = 0; at < found->len && !err; at += sizeof(task)) {
+		memcpy(&task, found->data + at, sizeof(task));
+		if (task.time_ns > window.to_ns) {
+			memcpy(found->data + kept, &task, sizeof(task));
+			kept += sizeof(task);
+		} else if (task.time_ns >= window.from_ns) {
+			err = take_found(stages, &task);
 		}
 	}
-	sleepers->len = kept;
+	found->len = kept;
 	return err;
 }
 
@@ -774,7 +774,7 @@ int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window *windo
 		window->to_ns = stages->end_ns;
 	stages->snapshot = &kept;
 	switch_before(stages, window->from_ns);
-	int err = take_sleepers(stages, *window);
+	int err = take_all_found(stages, *window);
 	err = err ? err : take_snapshot(stages, *window, records, &kept);
 	err = err ? err : switch_until(stages, window->to_ns);
 	err = err ? err : waits_stop(stages->waits, window->to_ns);

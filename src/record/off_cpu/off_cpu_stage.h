@@ -60,14 +60,15 @@ struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages); /* valid as lo
 void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns);
 
 /*
- * Says that a task was asleep at that time, after the events were enabled. If no record of the task follows, it was off
- * the CPU for the whole time. Any thread. 0 or -ENOMEM.
+ * Says what a task did at that time, after the events were enabled; state as in struct off_cpu_wait, 0: it ran, or was
+ * ready to. If it did not, and no record of the task follows, it was off the CPU for the whole time. Any thread. 0 or
+ * -ENOMEM.
  */
-struct off_cpu_sleeper {
-	uint32_t pid, tid;
+struct off_cpu_task {
+	uint32_t pid, tid, state;
 	uint64_t time_ns;
 };
-int off_cpu_asleep(struct off_cpu_stages *stages, const struct off_cpu_sleeper *sleeper);
+int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task);
 
 /*
  * For a snapshot of overwrite rings: `records` are whole records in any order, and none is missing from `from_ns` to

@@ -32,7 +32,8 @@ struct task {
 	bool exiting, exited; /* exited: it told of its end, and runs for a last time */
 	bool gone;            /* it has ended by now, and no record came of that yet */
 	uint64_t since_ns;
-	uint64_t asleep_ns;    /* of waits_asleep() */
+	uint64_t found_ns; /* of waits_found() */
+	uint32_t found_state;
 	uint32_t state, flags; /* with OFF */
 	uint64_t woken_ns;     /* 0: was not */
 	uint32_t waker_pid, waker_tid;
@@ -148,12 +149,14 @@ int waits_know(struct waits *waits, uint32_t pid, uint32_t tid)
 	return task || !is_task(tid) ? 0 : -ENOMEM;
 }
 
-void waits_asleep(struct waits *waits, uint32_t tid, uint64_t time_ns)
+void waits_found(struct waits *waits, uint32_t tid, uint32_t state, uint64_t time_ns)
 {
 	struct task *task = find(waits, tid);
 
-	if (task)
-		task->asleep_ns = time_ns;
+	if (!task)
+		return;
+	task->found_ns = time_ns;
+	task->found_state = state;
 }
 
 static int put_sum(struct waits *waits, struct task *task, uint64_t time_ns)
@@ -298,13 +301,15 @@ static int end_unheard(struct waits *waits, struct task *task, const struct wait
 	return task->where == OFF ? end_wait(waits, task, place, OFF_CPU_UNKNOWN) : end_run(waits, task, place);
 }
 
-/* It has not run since the start. */
-static void set_off_from_start(struct task *task)
+/* It has not run from the start until then. */
+static void set_off_from_start(const struct waits *waits, struct task *task, uint64_t until_ns)
 {
+	const bool found = task->found_ns && task->found_ns >= waits->start_ns && task->found_ns < until_ns;
+
 	task->where = OFF;
 	task->since_ns = 0;
-	task->state = 0;
-	task->flags = OFF_CPU_NO_STATE;
+	task->state = found ? task->found_state : 0;
+	task->flags = found ? 0 : OFF_CPU_NO_STATE;
 	task->left.len = 0;
 }
 
@@ -415,7 +420,7 @@ int waits_run(struct waits *waits, const struct waits_place *place)
 		return -ENOMEM;
 	bool was_there = task->where == UNSEEN || (task->where == NOWHERE && waits->params.forks_known);
 	if (was_there && waits->start_ns)
-		set_off_from_start(task);
+		set_off_from_start(waits, task, place->time_ns);
 	err = task->where == OFF ? end_wait(waits, task, place, 0) : end_run(waits, task, place);
 	set_on(task, place);
 	return err;
@@ -586,8 +591,8 @@ int waits_stop(struct waits *waits, uint64_t stop_ns)
 		struct task *task = waits->tasks.slots[i].item;
 		if (!task)
 			continue;
-		if (task->where == UNSEEN && waits->start_ns && task->asleep_ns >= waits->start_ns)
-			set_off_from_start(task);
+		if (task->where == UNSEEN && waits->start_ns && task->found_state && task->found_ns >= waits->start_ns)
+			set_off_from_start(waits, task, stop_ns);
 		const struct waits_place place = {
 			.time_ns = stop_ns, .pid = task->pid, .tid = task->tid, .cpu = task->cpu};
 		if (task->where == OFF && stop_ns > task->since_ns)

@@ -58,8 +58,12 @@ bool waits_has(const struct waits *waits, uint32_t tid);
 /* A task existed before the start; whether it runs is not known. */
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
 
-/* A task that exists was asleep at that time, after the start: if it never runs it was off the CPU all the time. */
-void waits_asleep(struct waits *waits, uint32_t tid, uint64_t time_ns);
+/*
+ * What a task that exists did at that time, after the start: `state` as in struct off_cpu_wait, 0: it ran, or was ready
+ * to. A task of which no switch came before was in that state from the start on; if it was not 0, and the task never
+ * runs, it was off the CPU all the time.
+ */
+void waits_found(struct waits *waits, uint32_t tid, uint32_t state, uint64_t time_ns);
 
 /*
  * The task leaves the CPU. `state` and `flags` as in struct off_cpu_wait. `left`: the record of that, copied; empty:

@@ -133,41 +133,52 @@ int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct
 	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
-/* proc(5), /proc/PID/status: is it asleep, and of which process is it? */
-static bool is_asleep(pid_t tid, uint32_t *ret_pid)
+/* proc(5), /proc/PID/status: what does it do, and of which process is it? The numbers are those of sched_switch. */
+static bool find_task(struct off_cpu_task *task)
 {
+	static const struct {
+		char letter;
+		uint32_t state;
+	} states[] = {{'R', 0}, {'S', 1}, {'D', 2}, {'T', 4}, {'t', 8}, {'I', 0x80}};
 	AUTO_BUF struct buf text = {0};
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	snprintf(path, sizeof(path), "/proc/%u/status", task->tid);
 	if (fd_slurp(path, 4096, &text))
 		return false;
 	const char *state = strstr(buf_text(&text), "\nState:\t");
 	const char *pid = strstr(buf_text(&text), "\nTgid:\t");
-	return state && strchr("SDTtI", state[strlen("\nState:\t")]) && pid && sscanf(pid, "\nTgid: %u", ret_pid) == 1;
+	if (!state || !pid || sscanf(pid, "\nTgid: %u", &task->pid) != 1)
+		return false;
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		task->state = states[i].state;
+		if (state[strlen("\nState:\t")] == states[i].letter)
+			return true;
+	}
+	return false;
 }
 
 /* Of the target's tasks; out of memory: not all of them. */
-static void find_sleepers(struct off_cpu_run *run)
+static void find_tasks(struct off_cpu_run *run)
 {
 	const struct target *target = run->options->target;
 
-	run->sleepers.len = 0;
+	run->found.len = 0;
 	for (size_t i = 0; target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++) {
-		struct off_cpu_sleeper sleeper = {.tid = (uint32_t)target->tids[i]};
-		if (is_asleep(target->tids[i], &sleeper.pid))
-			buf_put(&run->sleepers, &sleeper, sizeof(sleeper));
+		struct off_cpu_task task = {.tid = (uint32_t)target->tids[i]};
+		if (find_task(&task))
+			buf_put(&run->found, &task, sizeof(task));
 	}
 }
 
-static void note_sleepers(struct off_cpu_run *run, uint64_t time_ns)
+static void note_tasks(struct off_cpu_run *run, uint64_t time_ns)
 {
-	struct off_cpu_sleeper sleeper;
+	struct off_cpu_task task;
 
-	for (size_t at = 0; at < run->sleepers.len; at += sizeof(sleeper)) {
-		memcpy(&sleeper, run->sleepers.data + at, sizeof(sleeper));
-		sleeper.time_ns = time_ns;
-		(void)!off_cpu_asleep(run->stages, &sleeper); /* out of memory: not told of */
+	for (size_t at = 0; at < run->found.len; at += sizeof(task)) {
+		memcpy(&task, run->found.data + at, sizeof(task));
+		task.time_ns = time_ns;
+		(void)!off_cpu_found(run->stages, &task); /* out of memory: not told of */
 	}
 }
 
@@ -192,14 +203,14 @@ void off_cpu_run_switch(struct off_cpu_run *run, bool on)
 	note_disabled(run, on);
 	if (!on)
 		return;
-	find_sleepers(run);
-	note_sleepers(run, now_ns);
+	find_tasks(run);
+	note_tasks(run, ledger_book_now(run->book)); /* a task that has run by then is not what it was */
 }
 
-void off_cpu_run_find_sleepers(struct off_cpu_run *run)
+void off_cpu_run_find_tasks(struct off_cpu_run *run)
 {
 	if (run->has_snapshots)
-		find_sleepers(run);
+		find_tasks(run);
 }
 
 uint64_t off_cpu_run_now(const struct off_cpu_run *run)
@@ -207,16 +218,16 @@ uint64_t off_cpu_run_now(const struct off_cpu_run *run)
 	return run->has_snapshots ? ledger_book_now(run->book) : 0;
 }
 
-void off_cpu_run_note_sleepers(struct off_cpu_run *run, uint64_t time_ns)
+void off_cpu_run_note_tasks(struct off_cpu_run *run, uint64_t time_ns)
 {
 	if (run->has_snapshots)
-		note_sleepers(run, time_ns);
+		note_tasks(run, time_ns);
 }
 
 uint64_t off_cpu_run_end(struct off_cpu_run *run)
 {
-	off_cpu_run_find_sleepers(run);
-	off_cpu_run_note_sleepers(run, off_cpu_run_now(run));
+	off_cpu_run_find_tasks(run);
+	off_cpu_run_note_tasks(run, off_cpu_run_now(run));
 	return run->stages ? ledger_book_now(run->book) : 0;
 }
 
@@ -246,7 +257,7 @@ int off_cpu_run_account(const struct off_cpu_run *run, struct ledger *ledger)
 void off_cpu_run_close(struct off_cpu_run *run)
 {
 	off_cpu_stages_free(run->stages);
-	buf_fini(&run->sleepers);
+	buf_fini(&run->found);
 	buf_fini(&run->disabled);
 	free(run->events);
 	*run = (struct off_cpu_run){0};

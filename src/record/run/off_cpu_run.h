@@ -30,7 +30,7 @@ struct off_cpu_run {
 	const struct ledger_book *book; /* whose clock is that of samples */
 	struct event_desc *events;      /* heap; as records come to the stage; names and ids are borrowed */
 	bool has_snapshots;             /* its events are in overwrite rings */
-	struct buf sleepers;            /* struct off_cpu_sleeper, for the snapshot that comes next */
+	struct buf found;               /* struct off_cpu_task, for the snapshot that comes next */
 	struct buf disabled;            /* struct disabled_time */
 	uint64_t disabled_ns;           /* CLOCK_MONOTONIC, since when its events are; 0: they are not */
 };
@@ -55,9 +55,9 @@ void off_cpu_run_switch(struct off_cpu_run *run, bool on);
  * For a snapshot of overwrite rings, in which there may be nothing of tasks that sleep: look for them, say what time it
  * is on the clock of samples (0: not known, or no such snapshots), copy the rings, and tell the stages.
  */
-void off_cpu_run_find_sleepers(struct off_cpu_run *run);
+void off_cpu_run_find_tasks(struct off_cpu_run *run);
 uint64_t off_cpu_run_now(const struct off_cpu_run *run);
-void off_cpu_run_note_sleepers(struct off_cpu_run *run, uint64_t time_ns);
+void off_cpu_run_note_tasks(struct off_cpu_run *run, uint64_t time_ns);
 
 /* The recording is about to end: the present time for off_cpu_run_stop(); 0: without --off-cpu. */
 uint64_t off_cpu_run_end(struct off_cpu_run *run);

@@ -403,13 +403,13 @@ static struct writer *next_writer(const struct stream *stream, void *ctx)
 /* Of a snapshot of the overwrite rings: nothing that may take long is done until they are copied. */
 static void take_moment(struct rotation *rotation, struct finisher_job *job)
 {
-	off_cpu_run_find_sleepers(rotation->off_cpu);
+	off_cpu_run_find_tasks(rotation->off_cpu);
 	job->window =
 		(struct off_cpu_window){.from_ns = rotation->marked_ns, .to_ns = off_cpu_run_now(rotation->off_cpu)};
 	(void)!overwrite_mark(rotation->overwrite); /* the last one was collected before this one could begin */
 	rotation->marked_ns = off_cpu_run_now(rotation->off_cpu);
 	overwrite_copy(rotation->overwrite);
-	off_cpu_run_note_sleepers(rotation->off_cpu, job->window.to_ns);
+	off_cpu_run_note_tasks(rotation->off_cpu, job->window.to_ns);
 }
 
 static int begin(struct rotation *rotation, struct diag *reterr)
