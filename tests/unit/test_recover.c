@@ -1014,7 +1014,7 @@ static void build_extents(bool finished, struct buf *out, size_t starts[NR_EXTEN
 }
 
 /* How many samples readers find; all of them in one extent or the other. */
-static size_t samples_read(void)
+static size_t samples_read_of(const char *name)
 {
 	struct session_record record;
 	struct session *session;
@@ -1022,12 +1022,17 @@ static size_t samples_read(void)
 	size_t nr = 0;
 	int got;
 
-	assert_int_equal(session_open(path, 0, &session, &diag), 0);
+	assert_int_equal(session_open(name, 0, &session, &diag), 0);
 	while ((got = session_next(session, &record, &diag)) > 0)
 		nr += record.view.header->type == PERF_RECORD_SAMPLE;
 	assert_int_equal(got, 0);
 	session_close(session);
 	return nr;
+}
+
+static size_t samples_read(void)
+{
+	return samples_read_of(path);
 }
 
 /* What is stored has damage in the second extent: it is told, and nothing else is lost. */
@@ -1176,6 +1181,45 @@ static void test_damage_that_hides_records_behind_another(void **state)
 	assert_int_equal(fd_slurp(path, 1 << 20, &still), 0);
 	assert_int_equal(still.len, bytes.len);
 	assert_memory_equal(still.data, bytes.data, still.len);
+}
+
+/* Of a directory: each file loses its own damage. */
+static void test_damage_of_several_files(void **state)
+{
+	enum { NR_PARTS = 3 };
+	static const size_t damaged[NR_PARTS][NR_EXTENTS] = {{0, 1, 0}, {0, 0, 0}, {1, 0, 1}};
+	AUTO_BUF struct buf file = {0};
+	char place[100], name[128];
+	struct recover_params params = {.path = place, .build_ids = true};
+	size_t starts[NR_EXTENTS + 1];
+	struct recover_result result;
+	struct diag diag = {""};
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	build_extents(false, &file, starts);
+	snprintf(place, sizeof(place), "%s.damaged", other);
+	assert_int_equal(mkdir(place, 0700), 0);
+	snprintf(name, sizeof(name), "%s/data", place);
+	store(name, file.data, starts[0]);
+	for (unsigned damage = 0; damage < 2; damage++) {
+		for (unsigned part = 0; part < NR_PARTS; part++) {
+			for (size_t i = 0; i < NR_EXTENTS; i++)
+				file.data[starts[i] + 60] ^= damage && damaged[part][i];
+			snprintf(name, sizeof(name), "%s/data.%u", place, part);
+			store(name, file.data + starts[0], starts[NR_EXTENTS] - starts[0]);
+			for (size_t i = 0; i < NR_EXTENTS; i++)
+				file.data[starts[i] + 60] ^= damage && damaged[part][i];
+		}
+		params.leave_out = damage;
+		assert_int_equal(recover_recording(&params, &result, &diag), 0);
+		assert_int_equal(result.damage.nr, damage ? 3 : 0);
+		damage_list_fini(&result.damage);
+		assert_int_equal(samples_read_of(place), (NR_PARTS * NR_EXTENTS - (damage ? 3 : 0)) * EXTENT_SAMPLES);
+	}
+	assert_int_equal(recover_recording(&params, &result, &diag), 0);
+	assert_true(result.was_whole);
 }
 
 /* Where that fails in between the header does not tell of features any more. */
@@ -1605,6 +1649,7 @@ int main(void)
 		cmocka_unit_test(test_damage_between_extents),
 		cmocka_unit_test(test_damage_of_many_bytes),
 		cmocka_unit_test(test_damage_that_hides_records_behind_another),
+		cmocka_unit_test(test_damage_of_several_files),
 		cmocka_unit_test(test_damage_that_cannot_be_left_out),
 		cmocka_unit_test(test_damage_in_a_killed_recording),
 		cmocka_unit_test(test_a_hole_is_no_damage),
