@@ -113,6 +113,7 @@ struct session_info {
 	bool pipe;
 	struct file_header header; /* of a pipe: magic and size only; of a directory that of `data` */
 	uint64_t file_bytes;       /* of a directory those of all its files; 0: unknown (pipe) */
+	uint64_t nr_missing_files; /* of a directory: there are ones with higher numbers */
 	bool one_file;             /* neither pipe nor directory, so offsets of records are file offsets */
 	uint64_t position;         /* offset of the record delivered last, in its file */
 	/* records that came after newer ones had been delivered, although the marks promise that none does */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "read/session.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -363,11 +364,36 @@ static int add_main(struct session *session, size_t room, struct diag *reterr)
 	return directory->files[0].name ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
+/* A recorder numbers them from 0 on. */
+static void note_missing(struct session *session, const struct name_list *names)
+{
+	uint64_t next = 0, nr = 0, first = 0;
+
+	for (size_t i = 0; i < names->nr; i++) {
+		const char *digits = names->entries[i]->d_name + strlen(FILE_PREFIX);
+		char *end = NULL;
+		const uint64_t number = strtoull(digits, &end, 10);
+		if (!isdigit((unsigned char)*digits) || *end || number < next)
+			continue;
+		first = nr ? first : next;
+		nr += number - next;
+		next = number + 1;
+	}
+	session->info.nr_missing_files = nr;
+	if (nr == 1)
+		log_note("%s has no file " FILE_PREFIX "%" PRIu64 ": its records are missing", session->path, first);
+	else if (nr)
+		log_note("%s has no file " FILE_PREFIX "%" PRIu64 ", nor %" PRIu64
+			 " others of lower numbers than those that are there: their records are missing",
+			 session->path, first, nr - 1);
+}
+
 static int add_files(struct session *session, const struct name_list *names, struct diag *reterr)
 {
 	size_t nr_found = 0;
 	int err = add_main(session, names->nr + 1, reterr);
 
+	note_missing(session, names);
 	for (size_t i = 0; i < names->nr && !err; i++)
 		err = add_file(session, names->entries[i]->d_name, &nr_found, reterr);
 	if (!err && !nr_found)

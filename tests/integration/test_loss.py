@@ -129,6 +129,15 @@ def test_pipe_and_directory(millrace, programs, need_tracefs, tmp_path):
         check_law(millrace, tmp_path / file, 'getppid', 100000)
 
 
+def test_a_directory_that_lacks_a_file(millrace, need_root, tmp_path):
+    millrace('record', '-a', '--threads', '-e', 'cpu-clock', '-o', tmp_path / 'd', '--', 'true')
+    assert 'missing' not in millrace('report', '--loss', '-i', tmp_path / 'd').out
+    (tmp_path / 'd' / 'data.0').unlink()
+    done = millrace('report', '--loss', '-i', tmp_path / 'd')
+    assert 'd has no file data.0: its records are missing\n' in done.err
+    assert '# Not counted: the records of 1 files of the directory' in done.out and 'covered: at most ' in done.out
+
+
 def test_fail_on_loss(millrace, programs, need_tracefs, tmp_path):
     file = tmp_path / 'p.data'
     work = ['-e', COUNTED, '-o', file, '--', programs / 'syscalls', '-t', '4', '-n', '50000']

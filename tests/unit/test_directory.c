@@ -170,6 +170,7 @@ static void test_by_time(void **state)
 	put_data(place, 1);
 	put_three(place);
 	struct session *session = open_place(place, 0);
+	assert_int_equal(session_info(session)->nr_missing_files, 1 + 7); /* data.1, data.3 ... */
 	expect(session, "data", 0);
 	expect(session, "data.2", 10);
 	expect(session, "data.2", 20);

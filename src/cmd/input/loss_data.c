@@ -223,6 +223,7 @@ int loss_data_read(struct session *session, struct loss_data *ret, struct diag *
 
 	*ret = (struct loss_data){0};
 	int err = read_records(session, ret, reterr);
+	ret->nr_missing_files = session_info(session)->nr_missing_files;
 	if (session_feature(session, FEATURE_LEDGER, &payload))
 		ret->has_ledger = ledger_decode(payload, &ret->ledger) == 0;
 	if (put_together(ret))

@@ -39,10 +39,11 @@ struct loss_data {
 	struct ledger_sum sum;
 	size_t nr_freezes; /* times that the targets were stopped, which are no gaps: nothing was lost */
 	uint64_t frozen_ns;
-	uint64_t unwritten_bytes; /* of records at the end, which are not in the file: it could not be written */
-	uint64_t damaged_bytes;   /* of the file, which were left out */
-	uint64_t nr_trimmed;      /* samples whose stack was cut short */
-	struct loss_row *rows;    /* heap */
+	uint64_t unwritten_bytes;  /* of records at the end, which are not in the file: it could not be written */
+	uint64_t nr_missing_files; /* of a data directory; what they held is not known */
+	uint64_t damaged_bytes;    /* of the file, which were left out */
+	uint64_t nr_trimmed;       /* samples whose stack was cut short */
+	struct loss_row *rows;     /* heap */
 	size_t nr_rows;
 	struct loss_place *places; /* heap */
 	size_t nr_places;

@@ -53,7 +53,8 @@ static void print_front(FILE *to, const struct loss_data *data)
 {
 	/* A ring tells what it lost in front of its next record, and these files have nothing behind the last one. */
 	const bool ends_unknown = !data->has_ledger && !data->counted;
-	const bool is_partial = ends_unknown || data->lost_untimed || data->unwritten_bytes || data->damaged_bytes;
+	const bool is_partial = ends_unknown || data->nr_missing_files || data->lost_untimed || data->unwritten_bytes ||
+				data->damaged_bytes;
 
 	fprintf(to, "# Captured: %" PRIu64 " samples; lost: %" PRIu64 " (%.2f %%)\n", data->captured, data->lost,
 		percent(data->lost, data->captured + data->lost));
@@ -62,6 +63,9 @@ static void print_front(FILE *to, const struct loss_data *data)
 	if (data->unwritten_bytes)
 		fprintf(to, "# Not counted: %" PRIu64 " bytes of records at the end that could not be written\n",
 			data->unwritten_bytes);
+	if (data->nr_missing_files)
+		fprintf(to, "# Not counted: the records of %" PRIu64 " files of the directory that are missing\n",
+			data->nr_missing_files);
 	if (data->damaged_bytes)
 		fprintf(to, "# Not counted: %" PRIu64 " bytes of the file that were damaged, and left out\n",
 			data->damaged_bytes);
