@@ -136,6 +136,7 @@ def test_a_directory_that_lacks_a_file(millrace, need_root, tmp_path):
     done = millrace('report', '--loss', '-i', tmp_path / 'd')
     assert 'd has no file data.0: its records are missing\n' in done.err
     assert '# Not counted: the records of 1 files of the directory' in done.out and 'covered: at most ' in done.out
+    assert 'd lacks 1 of the files data.0 to data.' in millrace('recover', tmp_path / 'd').err
 
 
 def test_fail_on_loss(millrace, programs, need_tracefs, tmp_path):

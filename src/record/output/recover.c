@@ -150,6 +150,23 @@ static int add_part(struct recovery *rec, int dir_fd, const char *name, struct d
 	return 0;
 }
 
+/* A recorder numbers them from 0 on. */
+static void note_missing_parts(const struct recovery *rec)
+{
+	size_t end = 0, nr = 0;
+
+	for (size_t i = 0; i < rec->nr_parts; i++) {
+		const uint32_t part = rec->parts[i].part;
+		if (part == EXTENT_NO_PART)
+			continue;
+		end = part > end ? part : end;
+		nr++;
+	}
+	if (end > nr)
+		log_note("%s lacks %zu of the files data.0 to data.%zu: their records cannot be recovered",
+			 rec->params->path, end - nr, end - 1);
+}
+
 static int open_parts(struct recovery *rec, struct diag *reterr)
 {
 	DIR *dir = opendir(rec->params->path);
@@ -161,6 +178,8 @@ static int open_parts(struct recovery *rec, struct diag *reterr)
 		if (!strncmp(entry->d_name, "data.", 5))
 			err = add_part(rec, dirfd(dir), entry->d_name, reterr);
 	closedir(dir);
+	if (!err)
+		note_missing_parts(rec);
 	return err;
 }
 
