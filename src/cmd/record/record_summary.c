@@ -284,7 +284,7 @@ void record_summary_print(const struct recording_result *result)
 	if (result->unwritten_bytes)
 		log_note("  %llu bytes of records could not be written", (unsigned long long)result->unwritten_bytes);
 	if (result->cut_samples)
-		log_note("  %llu samples at the end of the file were removed, because the disk had no room for its "
+		log_note("  %llu samples at the end of the file were removed, because there was no room for its "
 			 "features behind them",
 			 (unsigned long long)result->cut_samples);
 	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
