@@ -253,11 +253,20 @@ def test_objects_that_were_gone_are_reported(millrace, record_what_goes, tmp_pat
         return record_what_goes('deleted', within=within, status=status, **home)
     needed = int(re.search(r'needs (\d+) file descriptors', record(12, 255).err)[1])
     done = record(needed, 0)
-    assert '1 object was removed, or not accessible, before it could be read: ' \
+    assert '1 object was removed, written to, or not accessible, before it could be read: ' \
            f'code in {tmp_path}/{APP} has no names\n' in done.err
     said = millrace('report', '-i', tmp_path / 'data', '-s', 'dso,sym', env={**os.environ, **home}).err
     assert f'{tmp_path}/{APP} is not here: it was removed, or not accessible, before record could read it' in said, said
     assert 'could be read' not in record_what_goes('deleted', held=True, **home).err
+
+
+def test_objects_that_were_written_to_are_reported(program, builds, tmp_path):
+    """Whether it is the same code that ran is not known then."""
+    copy = f'cp {builds}/v1 {APP}; ./{APP} 0.3; touch {APP}'
+    done = run_command([program, 'record', '-N', '-e', 'cpu-clock', '-o', 'data', '--', 'sh', '-ec', copy],
+                       cwd=tmp_path)
+    assert '1 object was removed, written to, or not accessible, before it could be read: ' \
+           f'code in {tmp_path}/{APP} has no names\n' in done.err, done.err
 
 
 def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):

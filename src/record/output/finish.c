@@ -108,8 +108,8 @@ static void say_gone(const struct collected *collected)
 	size_t nr = collected->gone.nr;
 
 	if (nr)
-		log_note("%zu object%s removed, or not accessible, before %s could be read: code in %s%s has no "
-			 "names",
+		log_note("%zu object%s removed, written to, or not accessible, before %s could be read: code in %s%s "
+			 "has no names",
 			 nr, nr == 1 ? " was" : "s were", nr == 1 ? "it" : "they", buf_text(collected->gone.names),
 			 nr > GONE_NAMED_MAX ? ", ..." : "");
 }
