@@ -42,17 +42,21 @@ static void test_edges(void **state)
 	check(UINT64_MAX);
 }
 
+static uint64_t next_random(uint64_t *random)
+{
+	*random ^= *random << 13;
+	*random ^= *random >> 7;
+	*random ^= *random << 17;
+	return *random;
+}
+
 static void test_random(void **state)
 {
 	uint64_t random = 88172645463325252ull;
 
 	(void)state;
-	for (unsigned i = 0; i < 100000; i++) {
-		random ^= random << 13;
-		random ^= random >> 7;
-		random ^= random << 17;
-		check(random >> i % 64);
-	}
+	for (unsigned i = 0; i < 100000; i++)
+		check(next_random(&random) >> i % 64);
 }
 
 static void check_hundredths(double number)
@@ -85,10 +89,7 @@ static void test_hundredths_random(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 100000; i++) {
-		random ^= random << 13;
-		random ^= random >> 7;
-		random ^= random << 17;
-		const double middle = ((double)(random % 1000000) + 0.5) / 100;
+		const double middle = ((double)(next_random(&random) % 1000000) + 0.5) / 100;
 		check_hundredths(100.0 * (double)(random % 100000) / (double)(random >> 40 | 1));
 		check_hundredths(middle);
 		check_hundredths(nextafter(middle, 0));
