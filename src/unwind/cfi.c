@@ -377,16 +377,16 @@ static void decode_cie(const struct cfi_section *section, const struct entry *en
 	cie->valid = !run.bad && run.next == run.start;
 }
 
-/* Where a CIE at that offset is kept. */
-static const struct cfi_cie *cie_slot(const struct cfi_reader *reader, uint32_t offset)
+/* Where a CIE at that offset is kept: its index in reader->cies. */
+static size_t cie_slot(uint32_t offset)
 {
-	return &reader->cies[(offset >> 3 ^ offset >> 9) % CFI_CIE_CACHE];
+	return (offset >> 3 ^ offset >> 9) % CFI_CIE_CACHE;
 }
 
 /* NULL: there is none at that offset that can be understood. Valid until the next call. */
 static const struct cfi_cie *find_cie(struct cfi_reader *reader, uint32_t offset)
 {
-	struct cfi_cie *cie = (struct cfi_cie *)cie_slot(reader, offset);
+	struct cfi_cie *cie = &reader->cies[cie_slot(offset)];
 	struct entry entry;
 
 	if (cie->offset != offset + 1) {
@@ -458,7 +458,7 @@ static bool decode_plain_fde(const struct cfi_reader *reader, struct cfi_fde *re
 	const uint64_t cie_at = reader->at + sizeof(uint32_t) - words[1];
 	if (words[0] == UINT32_MAX || !words[1] || len > left || cie_at >= section->bytes.len)
 		return false;
-	const struct cfi_cie *cie = cie_slot(reader, (uint32_t)cie_at);
+	const struct cfi_cie *cie = &reader->cies[cie_slot((uint32_t)cie_at)];
 	const size_t instructions = BEFORE_AUGMENTATION + 1 + bytes[BEFORE_AUGMENTATION];
 	if (cie->offset != (uint32_t)cie_at + 1 || !cie->valid || !cie->has_augmentation ||
 	    cie->encoding != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) || bytes[BEFORE_AUGMENTATION] >= 0x80 ||
