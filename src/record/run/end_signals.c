@@ -37,14 +37,13 @@ int end_signals_catch(struct end_signals *signals, struct diag *reterr)
 		if (!is_ignored(ending[i]))
 			sigaddset(&set, ending[i]);
 	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGUSR2); /* asks for a snapshot, of recorders that make any; perf ignores it, too */
 	signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signals->fd < 0)
 		return diag_set(reterr, -errno, "signalfd: %s", strerror(errno));
 	/* A reader that goes away and a file that may not grow are errors of the output, not our death. */
 	sigaddset(&set, SIGPIPE);
 	sigaddset(&set, SIGXFSZ);
-	sigaddset(&set, SIGUSR2); /* asks for a snapshot, of recorders that make any; perf ignores it, too */
 	pthread_sigmask(SIG_BLOCK, &set, &signals->old_mask);
 	return 0;
 }
