@@ -39,6 +39,9 @@ enum off_cpu_flag {
 	OFF_CPU_BY_INTERRUPT = 1 << 23, /* it was woken by an interrupt, not by a task */
 };
 
+/* In a state of sched_switch: it was preempted, "R+"; TASK_REPORT_MAX, include/linux/sched.h. Not in a wait. */
+#define OFF_CPU_PREEMPTED 0x100
+
 struct off_cpu_wait {
 	/* time off the CPU, runnable_ns included; with OFF_CPU_UNKNOWN: time in which it may have run */
 	uint64_t ns;

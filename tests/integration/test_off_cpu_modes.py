@@ -127,3 +127,41 @@ def test_rings_that_take_all_locked_memory(user, recorder, spawn):
     assert process.returncode == -signal.SIGINT, err
     (slept,) = by_tid(waits_of(path))[sleeper.pid]
     assert slept.flags & (BEGAN_EARLIER | GOES_ON) == BEGAN_EARLIER | GOES_ON and slept.ns >= SECONDS / 2 * 1e9
+
+
+# One session, as the scheduler gives each a share of its own. Prints which of three is to wait for the others.
+STARVED = """
+import os
+os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+for number in range(2):
+    if not os.fork():
+        break
+else:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    print(os.getpid(), flush=True)
+while True:
+    pass
+"""
+
+
+@pytest.mark.parametrize('mode', ['file', 'overwrite'])
+def test_ready_to_run_all_the_time(mode, user, recorder, spawn):
+    """A task that never gets its CPU has no record of its own. How often it got one, schedstat tells at its end."""
+    starved = int(spawn([sys.executable, '-c', STARVED], stdout=-1, **user.who).stdout.readline())
+    runs = pathlib.Path(f'/proc/{starved}/schedstat')
+    options = ['-q', '-e', 'dummy', '--off-cpu', *user.rings, *MODES[mode], '-p', str(starved)]
+    for attempt in range(20):  # it gets a turn every second or two
+        before = runs.read_text()
+        path = user.directory / f'starved{attempt}.data'
+        process = recorder([*options, '-o', path, '--', 'sleep', '0.2'], executable=str(user.program),
+                           cwd=user.directory, **user.who)
+        err = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, err
+        if runs.read_text() == before:
+            break
+    else:
+        pytest.fail('it ran in each')
+    (file,) = files_of(path)
+    waits = waits_of(file)
+    assert len(waits) == 1 and waits[0].tid == starved and waits[0].flags == BEGAN_EARLIER | GOES_ON
+    assert waits[0].ns >= 0.2e9 and (waits[0].state, waits[0].ready_ns) == (0, waits[0].ns)

@@ -449,6 +449,8 @@ static void test_states_that_were_found(void **state)
 		{SLEEPING, 1100, 1500, 0, OFF_CPU_NO_WAKE_UP, 1},
 		{0, 1100, 0, 0, 0, 0}, /* it may run all the time */
 		{SLEEPING, 1100, 0, 0, OFF_CPU_NO_WAKE_UP | OFF_CPU_GOES_ON, 1},
+		{OFF_CPU_PREEMPTED, 1100, 1500, 500, 0, 1},
+		{OFF_CPU_PREEMPTED, 1100, 0, 1000, OFF_CPU_GOES_ON, 1},              /* never got a CPU */
 		{SLEEPING, 1600, 1500, 0, OFF_CPU_NO_WAKE_UP | OFF_CPU_NO_STATE, 1}, /* that is another one */
 		{SLEEPING, 900, 1500, 0, OFF_CPU_NO_WAKE_UP | OFF_CPU_NO_STATE, 1},
 	};
@@ -465,7 +467,8 @@ static void test_states_that_were_found(void **state)
 		if (nr_seen) {
 			const uint64_t end_ns = cases[i].runs_ns ? cases[i].runs_ns : 2000;
 			expect(0, end_ns, end_ns - 1000, cases[i].runnable_ns, cases[i].flags | OFF_CPU_BEGAN_EARLIER);
-			assert_int_equal(seen[0].wait.state, cases[i].flags & OFF_CPU_NO_STATE ? 0 : cases[i].state);
+			const bool sleeps = cases[i].state == SLEEPING && !(cases[i].flags & OFF_CPU_NO_STATE);
+			assert_int_equal(seen[0].wait.state, sleeps ? SLEEPING : 0);
 		}
 		waits_free(waits);
 	}

@@ -60,9 +60,9 @@ struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages); /* valid as lo
 void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns);
 
 /*
- * Says what a task did at that time, after the events were enabled; state as in struct off_cpu_wait, 0: it ran, or was
- * ready to. If it did not, and no record of the task follows, it was off the CPU for the whole time. Any thread. 0 or
- * -ENOMEM.
+ * Says what a task did at that time, after the events were enabled; state as in struct off_cpu_wait, OFF_CPU_PREEMPTED:
+ * it was ready to run, on no CPU; 0: it may have run. If it did not, and no record of the task follows, it was off the
+ * CPU for the whole time. Any thread. 0 or -ENOMEM.
  */
 struct off_cpu_task {
 	uint32_t pid, tid, state;

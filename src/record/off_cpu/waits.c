@@ -12,7 +12,6 @@
 enum {
 	MOST_CPUS = 1 << 16,
 	DEAD = 0x10 | 0x20,      /* X, Z of sched_switch */
-	PREEMPTED = 0x100,       /* "R+": TASK_REPORT_MAX, include/linux/sched.h */
 	WAKE_UP_RACE_NS = 50000, /* it was woken while it was on its way out: the record of that comes first */
 };
 
@@ -308,7 +307,7 @@ static void set_off_from_start(const struct waits *waits, struct task *task, uin
 
 	task->where = OFF;
 	task->since_ns = 0;
-	task->state = found ? task->found_state : 0;
+	task->state = found ? task->found_state & ~(uint32_t)OFF_CPU_PREEMPTED : 0;
 	task->flags = found ? 0 : OFF_CPU_NO_STATE;
 	task->left.len = 0;
 }
@@ -357,7 +356,7 @@ static int leave_reaped(struct waits *waits, const struct waits_place *place, ui
 /* A sample without a state does not tell whether the task was preempted; the SWITCH record behind it does. */
 static bool is_known_to_wait(uint32_t state, uint32_t flags, struct span left)
 {
-	return flags & OFF_CPU_NO_STATE ? !left.len : state & ~(uint32_t)PREEMPTED;
+	return flags & OFF_CPU_NO_STATE ? !left.len : state & ~(uint32_t)OFF_CPU_PREEMPTED;
 }
 
 /* Out of its CPU. Where records are missing it may have been off already, and have run since. */
@@ -400,7 +399,7 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 	task->where = OFF;
 	task->gone = false;
 	task->since_ns = place->time_ns;
-	task->state = state & ~(uint32_t)PREEMPTED;
+	task->state = state & ~(uint32_t)OFF_CPU_PREEMPTED;
 	task->flags = flags;
 	if (!woken)
 		task->woken_ns = 0;

@@ -59,9 +59,9 @@ bool waits_has(const struct waits *waits, uint32_t tid);
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
 
 /*
- * What a task that exists did at that time, after the start: `state` as in struct off_cpu_wait, 0: it ran, or was ready
- * to. A task of which no switch came before was in that state from the start on; if it was not 0, and the task never
- * runs, it was off the CPU all the time.
+ * What a task that exists did at that time, after the start: `state` as in struct off_cpu_wait, OFF_CPU_PREEMPTED: it
+ * was ready to run, on no CPU; 0: it may have run. A task of which no switch came before was in that state from the
+ * start on; if it was not 0, and the task never runs, it was off the CPU all the time.
  */
 void waits_found(struct waits *waits, uint32_t tid, uint32_t state, uint64_t time_ns);
 

@@ -2,6 +2,7 @@
 #include "record/run/off_cpu_run.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "record/setup/options.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"
+#include "tasks/off_cpu.h"
 
 /* From when to when events were disabled: CLOCK_MONOTONIC. */
 struct disabled_time {
@@ -133,6 +135,26 @@ int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct
 	return err ? diag_set(reterr, err, "out of memory") : 0;
 }
 
+/*
+ * proc(5) has one state for what runs and what is ready to. The time for which an event of a task is enabled goes on
+ * while the task is on a CPU only: perf_event_open(2). In doubt it is on one.
+ */
+static bool is_on_cpu(uint32_t tid)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .exclude_kernel = 1,
+				       .exclude_hv = 1,
+				       .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED};
+	AUTO_FD int fd = (int)syscall(SYS_perf_event_open, &attr, (pid_t)tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	struct {
+		uint64_t value, enabled_ns;
+	} count;
+
+	return fd < 0 || read(fd, &count, sizeof(count)) != sizeof(count) || count.enabled_ns;
+}
+
 /* proc(5), /proc/PID/status: what does it do, and of which process is it? The numbers are those of sched_switch. */
 static bool find_task(struct off_cpu_task *task)
 {
@@ -152,8 +174,11 @@ static bool find_task(struct off_cpu_task *task)
 		return false;
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
 		task->state = states[i].state;
-		if (state[strlen("\nState:\t")] == states[i].letter)
-			return true;
+		if (state[strlen("\nState:\t")] != states[i].letter)
+			continue;
+		if (!task->state && !is_on_cpu(task->tid))
+			task->state = OFF_CPU_PREEMPTED;
+		return true;
 	}
 	return false;
 }
