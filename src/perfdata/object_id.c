@@ -166,9 +166,25 @@ bool file_written_after(const struct stat *status, const struct mapping_times *t
 	return written_ns > times->end_wall_ns - (int64_t)ago_ns + (int64_t)(ago_ns / CLOCKS_DIFFER_BY) + SLACK_NS;
 }
 
+struct file_stamp file_stamp_of(const struct stat *status)
+{
+	return (struct file_stamp){.written_ns = status->st_mtim.tv_sec * INT64_C(1000000000) + status->st_mtim.tv_nsec,
+				   .bytes = (uint64_t)status->st_size};
+}
+
+bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b)
+{
+	return a->written_ns == b->written_ns && a->bytes == b->bytes;
+}
+
+/* The stamp is in the place of the build-id. */
+_Static_assert(sizeof(struct file_stamp) <= ELF_ID_MAX_BYTES, "an entry of MAPPED_FILES");
+
 void file_build_id_put(const struct file_build_id *known, struct buf *out)
 {
 	static const uint8_t zeros[3];
+	uint8_t stamp[ELF_ID_MAX_BYTES] = {0};
+	const bool has_id = known->build_id.len;
 
 	buf_put_u32(out, known->file.major);
 	buf_put_u32(out, known->file.minor);
@@ -176,12 +192,13 @@ void file_build_id_put(const struct file_build_id *known, struct buf *out)
 	buf_put_u64(out, known->file.generation);
 	buf_put(out, &known->build_id.len, 1);
 	buf_put(out, zeros, sizeof(zeros));
-	buf_put(out, known->build_id.bytes, sizeof(known->build_id.bytes));
+	memcpy(stamp, &known->stamp, sizeof(known->stamp));
+	buf_put(out, has_id ? known->build_id.bytes : stamp, ELF_ID_MAX_BYTES);
 }
 
 bool file_build_id_next(struct cursor *at, struct file_build_id *ret)
 {
-	struct file_build_id known;
+	struct file_build_id known = {.stamp = {0}};
 
 	if (!cursor_left(at))
 		return false;
@@ -190,8 +207,12 @@ bool file_build_id_next(struct cursor *at, struct file_build_id *ret)
 	cursor_u8(at);
 	cursor_u16(at);
 	cursor_copy(at, known.build_id.bytes, sizeof(known.build_id.bytes));
-	if (at->bad || !known.build_id.len || known.build_id.len > ELF_ID_MAX_BYTES)
+	if (at->bad || known.build_id.len > ELF_ID_MAX_BYTES)
 		return false;
+	if (!known.build_id.len) {
+		memcpy(&known.stamp, known.build_id.bytes, sizeof(known.stamp));
+		memset(known.build_id.bytes, 0, sizeof(known.build_id.bytes));
+	}
 	*ret = known;
 	return true;
 }

@@ -82,10 +82,23 @@ struct mapping_times {
 };
 bool file_written_after(const struct stat *status, const struct mapping_times *times, uint64_t mapped_ns);
 
-/* An entry of the payload of FEATURE_MAPPED_FILES: a file as MMAP2 identifies it, and its build-id. */
+/* What changes when a file is written to in place. */
+struct file_stamp {
+	int64_t written_ns; /* st_mtim, of CLOCK_REALTIME */
+	uint64_t bytes;     /* 0: unknown */
+};
+struct file_stamp file_stamp_of(const struct stat *status);
+bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
+
+/*
+ * An entry of the payload of FEATURE_MAPPED_FILES: a file as MMAP2 identifies it, and what it contained when it was
+ * mapped: that of its build-id; if that is unknown, what the file contains as long as it has this stamp; if both are
+ * unknown, it is something else now.
+ */
 struct file_build_id {
 	struct file_id file;
 	struct elf_id build_id;
+	struct file_stamp stamp; /* of a file without a build-id */
 };
 void file_build_id_put(const struct file_build_id *known, struct buf *out);
 bool file_build_id_next(struct cursor *at, struct file_build_id *ret); /* false: the end, or a truncated entry */

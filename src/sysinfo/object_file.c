@@ -103,8 +103,7 @@ int object_file_leave_mount(int fd, bool hold)
 
 static bool is_mapped(const struct object_mapping *mapped, int fd, const struct stat *status)
 {
-	return !mapped || (file_id_is(&mapped->file, fd, status, false) &&
-			   !file_written_after(status, &mapped->times, mapped->since_ns));
+	return !mapped || file_id_is(&mapped->file, fd, status, false);
 }
 
 bool object_file_is(int fd, const struct object_mapping *mapped)

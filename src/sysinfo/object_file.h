@@ -20,14 +20,12 @@
 /* What is known of a mapped file. A NULL pointer, or an inode of 0: any file is accepted. */
 struct object_mapping {
 	struct file_id file;
-	uint64_t since_ns;          /* when it was mapped, on the clock of the records; 0: before the recording */
-	struct mapping_times times; /* end_wall_ns 0: accept it also if it was written to after it was mapped */
 	/* open with O_PATH: costs half as much; the descriptor keeps the file, but cannot read it; needs
 	 * file.generation 0 */
 	bool hold;
 };
 
-/* Whether an open file is the one that was mapped, and was not written to since. */
+/* Whether an open file is the one that was mapped; it may have been written to since. */
 bool object_file_is(int fd, const struct object_mapping *mapped);
 
 /* A path of this process. */

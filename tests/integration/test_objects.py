@@ -40,6 +40,7 @@ def builds(tmp_path_factory, need_root):
         subprocess.run(['gcc', '-O1', '-fno-plt', '-Wl,--build-id', f'-DNAME={name}', f'-DPAD={nr}',
                         *(['-falign-functions=64'] if nr else []), '-o', place / f'v{nr + 1}', place / 'hot.c'],
                         check=True)
+        subprocess.run(['objcopy', '-R', '.note.gnu.build-id', place / f'v{nr + 1}', place / f'n{nr + 1}'], check=True)
     subprocess.run(['gcc', '-O1', '-static', '-Wl,--build-id', '-DNAME=hot_v1_a', '-DPAD=0', '-o', place / 'v1.static',
                     place / 'hot.c'], check=True)
     return place
@@ -147,6 +148,46 @@ def test_written_in_place(millrace, builds, tmp_path, mode):
     share, said = report(millrace, data)
     assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
     assert 'its functions are not named' in said
+
+
+REWRITES = {
+    'at once': ('./$A 0.004; cat $B/{}2 >$A', ''),
+    'before a pause': ('./$A 0.004; cat $B/{}2 >$A; sleep 1', ''),
+    'time set back': ('./$A; cp -p $B/{}2 $A', ''),
+    'time set back at once': ('./$A 0.004; cp -p $B/{}2 $A', ''),
+    'behind the recording': ('./$A 0.004', 'cat $B/{}2 >$A'),
+    'behind it, time set back': ('./$A', 'cp -p $B/{}2 $A'),
+}
+
+
+@pytest.mark.parametrize('kind', 'vn', ids=['build-id', 'no build-id'])
+@pytest.mark.parametrize('when', REWRITES)
+def test_written_in_place_with_any_time(millrace, builds, tmp_path, kind, when):
+    """The recorder sees the file while it is mapped, or when; the reader what it is since."""
+    run, behind = [part.format(kind) for part in REWRITES[when]]
+    data = record(millrace, builds, tmp_path, f'cp $B/{kind}1 $A; {run}')
+    subprocess.run(['sh', '-ec', behind], cwd=tmp_path, env={**os.environ, 'A': APP, 'B': str(builds)}, check=True)
+    share, said = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
+    assert 'its functions are not named' in said
+
+
+def test_written_in_place_and_run_again(millrace, builds, tmp_path):
+    """Two programs with one inode: the build-id of the first, of which there is a copy, is not that of the other."""
+    home = tmp_path / 'own-home'
+    deleted = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; cp $B/v2 $A.n; mv $A.n $A', keep=())
+    assert report(millrace, deleted)[0]['hot_v1_a'] > 50 and home.exists()
+    data = record(millrace, builds, tmp_path, 'rm $A; cp $B/v1 $A; ./$A; cat $B/v2 >$A; ./$A', keep=())
+    share, said = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
+    assert 'its functions are not named' in said
+
+
+def test_touched(millrace, builds, tmp_path):
+    """Its build-id was read while it ran, and is the same."""
+    data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; touch $A')
+    share, said = report(millrace, data, '--percentage', 'relative')
+    assert share['hot_v1_a'] > 95 and share['address'] == 0 and said == ''
 
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
@@ -262,7 +303,7 @@ def test_objects_that_were_gone_are_reported(millrace, record_what_goes, tmp_pat
 
 def test_objects_that_were_written_to_are_reported(program, builds, tmp_path):
     """Whether it is the same code that ran is not known then."""
-    copy = f'cp {builds}/v1 {APP}; ./{APP} 0.3; touch {APP}'
+    copy = f'cp {builds}/n1 {APP}; ./{APP} 0.3; touch {APP}'
     done = run_command([program, 'record', '-N', '-e', 'cpu-clock', '-o', 'data', '--', 'sh', '-ec', copy],
                        cwd=tmp_path)
     assert '1 object was removed, written to, or not accessible, before it could be read: ' \

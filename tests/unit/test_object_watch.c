@@ -245,6 +245,92 @@ static void maps_while_the_recording_starts_are_not_lost(void **state)
 	assert_true(found >= 0);
 }
 
+/* A copy of the program, some ticks old; its path is in `ret`. */
+static struct file_id copy_program(const char *name, char ret[160])
+{
+	char command[512];
+	struct stat status;
+
+	snprintf(ret, 160, "%s/%s", place, name);
+	snprintf(command, sizeof(command), "cp -p %s %s", program, ret);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(stat(ret, &status), 0);
+	return (struct file_id){.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino};
+}
+
+/* For so short a time that the watch only finds it behind its end. */
+static void map_for_a_moment(const char *path)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *map = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	assert_true(map != MAP_FAILED);
+	munmap(map, 4096);
+}
+
+static void write_in_place(const char *path, bool sets_time_back)
+{
+	struct stat status;
+
+	assert_int_equal(stat(path, &status), 0);
+	AUTO_FD int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	assert_int_equal(write(fd, "x", 1), 1);
+	if (sets_time_back)
+		assert_int_equal(futimens(fd, (struct timespec[2]){status.st_atim, status.st_mtim}), 0);
+}
+
+static int check(struct object_watch *watch, const struct file_id *id, const char *path, struct watched_contents *ret)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return object_watch_check(watch, id, fd, ret);
+}
+
+/* A program of milliseconds that is written over at once, also by `cp -p`, which sets its time back. */
+static void what_is_written_to_behind_its_map_is_not_what_was_mapped(void **state)
+{
+	const char *const names[] = {"same", "written", "set-back", "later", "later-set-back"};
+	enum { NR = sizeof(names) / sizeof(names[0]), NR_AT_ONCE = 3 };
+	struct target own = {.kind = EVENT_TARGET_TASKS, .tids = (pid_t[]){getpid()}, .nr_tids = 1};
+	const struct object_watch_params params = {.target = &own, .max_fds = 1024};
+	struct object_watch *watch = NULL;
+	struct file_id ids[NR];
+	char paths[NR][160];
+	struct watched_contents then;
+
+	(void)state;
+	if (geteuid() != 0) /* perf_event_paranoid may forbid the events */
+		skip();
+	for (unsigned i = 0; i < NR; i++)
+		ids[i] = copy_program(names[i], paths[i]);
+	nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+	assert_true(cpuset_online(&own.cpus) >= 0);
+	assert_int_equal(object_watch_open(&params, &watch), 0);
+	for (unsigned i = 0; i < NR; i++)
+		map_for_a_moment(paths[i]);
+	for (unsigned i = 1; i < NR_AT_ONCE; i++)
+		write_in_place(paths[i], i == 2);
+	object_watch_note(watch, (struct span){0});
+	assert_int_equal(object_watch_start(watch), 0);
+	for (unsigned i = 0; i < NR; i++)
+		assert_true(wait_for(watch, &ids[i]) >= 0);
+	for (unsigned i = NR_AT_ONCE; i < NR; i++)
+		write_in_place(paths[i], i == NR_AT_ONCE + 1);
+	for (unsigned i = 0; i < NR; i++) {
+		assert_int_equal(check(watch, &ids[i], paths[i], &then), i ? -ESTALE : 0);
+		assert_int_equal(then.build_id.len != 0, i == 0 || i >= NR_AT_ONCE);
+		assert_false(then.mapped_later);
+	}
+	map_for_a_moment(paths[NR - 1]);
+	object_watch_note(watch, (struct span){0}); /* reads the rings, as its thread does */
+	check(watch, &ids[NR - 1], paths[NR - 1], &then);
+	assert_true(then.mapped_later);
+	for (unsigned i = 0; i < NR; i++)
+		unlink(paths[i]);
+	object_watch_free(watch);
+	cpuset_fini(&own.cpus);
+}
+
 /* An empty file; its path is in `ret`. */
 static struct file_id make_file(unsigned nr, char ret[160])
 {
@@ -467,6 +553,7 @@ int main(void)
 		cmocka_unit_test(maps_of_the_start_are_opened_at_once),
 		cmocka_unit_test(each_process_that_maps_it_is_tried),
 		cmocka_unit_test(maps_while_the_recording_starts_are_not_lost),
+		cmocka_unit_test(what_is_written_to_behind_its_map_is_not_what_was_mapped),
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
 		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),
 		cmocka_unit_test(one_process_does_not_take_all_descriptors),

@@ -743,7 +743,8 @@ bool __wrap_file_build_id_next(struct cursor *at, struct file_build_id *ret)
 
 static void put_file_build(struct buf *payload, uint64_t inode, uint64_t generation, unsigned number)
 {
-	const struct file_build_id entry = {file_number(inode, generation).file, build_number(number).build_id};
+	const struct file_build_id entry = {.file = file_number(inode, generation).file,
+					    .build_id = build_number(number).build_id};
 
 	file_build_id_put(&entry, payload);
 }
@@ -752,11 +753,11 @@ static void put_file_build(struct buf *payload, uint64_t inode, uint64_t generat
 static unsigned file_build(const struct file_builds *builds, uint64_t inode, uint64_t generation)
 {
 	const struct object_id id = file_number(inode, generation);
-	struct elf_id found = {.len = 0};
+	struct file_build_id found = {.stamp = {0}};
 	unsigned number = 0;
 
-	if (file_builds_find(builds, &id.file, &found))
-		memcpy(&number, found.bytes + 1, sizeof(number));
+	if (file_builds_find(builds, &id.file, &found) && found.build_id.len)
+		memcpy(&number, found.build_id.bytes + 1, sizeof(number));
 	return number;
 }
 
@@ -789,6 +790,57 @@ static void test_build_ids_of_files(void **state)
 	assert_int_equal(file_build(&builds, 4, 7), 0);
 	assert_int_equal(file_build(&builds, 4, 8), 15);
 	assert_int_equal(file_build(&builds, 5, 7), 0);
+	file_builds_fini(&builds);
+	buf_fini(&payload);
+}
+
+static void put_stamp(struct buf *payload, uint64_t inode, uint64_t generation, uint64_t bytes)
+{
+	const struct file_build_id entry = {.file = file_number(inode, generation).file,
+					    .stamp = {.written_ns = bytes ? 5 : 0, .bytes = bytes}};
+
+	file_build_id_put(&entry, payload);
+}
+
+/* -1: there is no entry. */
+static int64_t stamp_bytes(const struct file_builds *builds, uint64_t inode, uint64_t generation)
+{
+	const struct object_id id = file_number(inode, generation);
+	struct file_build_id found;
+
+	if (!file_builds_find(builds, &id.file, &found))
+		return -1;
+	assert_int_equal(found.build_id.len, 0);
+	assert_int_equal(found.stamp.written_ns, found.stamp.bytes ? 5 : 0);
+	return (int64_t)found.stamp.bytes;
+}
+
+/* bytes 0: it was written to. What is not the same in all entries is not known. */
+static void test_stamps_of_files(void **state)
+{
+	struct file_builds builds = {0};
+	struct buf payload = {0};
+
+	(void)state;
+	put_stamp(&payload, 1, 7, 100);
+	put_stamp(&payload, 1, 0, 100);
+	put_stamp(&payload, 2, 7, 0);
+	put_stamp(&payload, 3, 7, 100);
+	put_stamp(&payload, 3, 7, 200);
+	put_stamp(&payload, 4, 7, 100);
+	put_file_build(&payload, 4, 7, 16);
+	put_file_build(&payload, 5, 7, 16);
+	put_stamp(&payload, 5, 7, 0);
+	put_stamp(&payload, 6, 7, 100);
+	put_stamp(&payload, 6, 0, 0);
+	put_file_build(&payload, 7, 7, 17);
+	assert_int_equal(file_builds_fill(&builds, buf_span(&payload)), 0);
+	assert_int_equal(stamp_bytes(&builds, 1, 7), 100);
+	assert_int_equal(stamp_bytes(&builds, 1, 9), 100);
+	for (uint64_t inode = 2; inode <= 6; inode++)
+		assert_int_equal(stamp_bytes(&builds, inode, 7), 0);
+	assert_int_equal(file_build(&builds, 7, 7), 17);
+	assert_int_equal(stamp_bytes(&builds, 8, 7), -1);
 	file_builds_fini(&builds);
 	buf_fini(&payload);
 }
@@ -826,6 +878,7 @@ int main(void)
 		cmocka_unit_test(test_many_objects_of_one_name),
 		cmocka_unit_test(test_many_build_ids_of_one_path),
 		cmocka_unit_test(test_build_ids_of_files),
+		cmocka_unit_test(test_stamps_of_files),
 		cmocka_unit_test(test_build_ids_of_many_files),
 		cmocka_unit_test(test_many_are_sorted),
 		cmocka_unit_test(test_empty),

@@ -333,8 +333,8 @@ char *dso_doubt_text(const struct dso *dso)
 	case DSO_WRITTEN:
 		len = asprintf(
 			&text,
-			"%s was written to after it was mapped, and no build-id of it was recorded: its functions are "
-			"not named",
+			"%s was written to after it was mapped, or just before, and no build-id of it was recorded: "
+			"its functions are not named",
 			dso->name);
 		break;
 	case DSO_ELSEWHERE:
@@ -765,8 +765,7 @@ static bool was_written(const struct dso *dso, const struct named_file *file)
 /* The recording may be of this machine, whose name has changed since: then this is still the file that was mapped. */
 static bool is_same_inode(const struct dso *dso, const struct named_file *file)
 {
-	return dso->id.file.inode && file_id_is(&dso->id.file, file->fd, &file->status, true) &&
-	       !was_written(dso, file);
+	return dso->id.file.inode && file_id_is(&dso->id.file, file->fd, &file->status, true);
 }
 
 /* Other errors say that there is no such file, or what is wrong with it. */
@@ -793,14 +792,28 @@ static void named_file_open(struct dso *dso, const char *symfs, struct named_fil
 		ret->is_mapped = file_id_is(&dso->id.file, ret->fd, &ret->status, !dso->table->of_this_boot);
 }
 
-/* By device and inode, which the recorder stored with the build-id. */
-static bool find_by_file(struct dso *dso)
+/* By device and inode, with which the recorder stored what is known of it. */
+static bool find_by_file(struct dso *dso, struct file_build_id *ret)
 {
 	struct dso_table *table = dso->table;
 
 	if (!dso->id.file.inode || (!table->builds.filled && file_builds_fill(&table->builds, table->file_ids)))
 		return false;
-	return file_builds_find(&table->builds, &dso->id.file, &dso->build_id);
+	return file_builds_find(&table->builds, &dso->id.file, ret);
+}
+
+/*
+ * Whether a file without a build-id contains what was mapped, as far as is known. `recorded`: NULL: the recorder says
+ * nothing of it.
+ */
+static bool has_contents(const struct dso *dso, const struct file_build_id *recorded, const struct named_file *file,
+			 bool is_copy)
+{
+	const struct file_stamp stamp = file_stamp_of(&file->status);
+
+	if (!recorded)
+		return is_copy || !was_written(dso, file);
+	return recorded->stamp.bytes && (is_copy || file_stamp_equal(&recorded->stamp, &stamp));
 }
 
 /*
@@ -840,9 +853,13 @@ static bool is_of_another(const struct dso *dso, const struct named_file *file)
 static void decide_identity(struct dso *dso, const char *symfs)
 {
 	__attribute__((cleanup(named_file_close))) struct named_file file;
+	struct file_build_id by_file = {.stamp = {0}};
 
 	named_file_open(dso, symfs, &file);
-	if (!dso->build_id.len && !find_by_file(dso))
+	const struct file_build_id *recorded = find_by_file(dso, &by_file) ? &by_file : NULL;
+	if (!dso->build_id.len && recorded)
+		dso->build_id = recorded->build_id;
+	else if (!dso->build_id.len)
 		find_by_path(dso, &file);
 	if (file.fd < 0)
 		return;
@@ -851,9 +868,10 @@ static void decide_identity(struct dso *dso, const char *symfs)
 			dso->doubt = (struct dso_doubt){.why = DSO_OTHER_BUILD, .found = file.build_id};
 	} else if (!file.is_mapped || is_of_another(dso, &file)) {
 		dso->doubt = (struct dso_doubt){.why = DSO_OTHER_FILE, .found_inode = file.status.st_ino};
-	} else if (has_own_files(dso, symfs) && was_written(dso, &file)) {
+	} else if (!has_contents(dso, recorded, &file, !has_own_files(dso, symfs))) {
 		dso->doubt = (struct dso_doubt){.why = DSO_WRITTEN};
-	} else if (dso->table->of_another_machine && !symfs[0] && !is_same_inode(dso, &file)) {
+	} else if (dso->table->of_another_machine && !symfs[0] &&
+		   !(is_same_inode(dso, &file) && has_contents(dso, recorded, &file, false))) {
 		dso->doubt = (struct dso_doubt){.why = DSO_ELSEWHERE};
 	} else {
 		dso->build_id = file.build_id;

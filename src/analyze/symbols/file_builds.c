@@ -5,10 +5,8 @@
 
 /* Of all entries with this file. There are two for an entry, so that none is looked for among others of its inode. */
 struct file_build {
-	struct file_id file; /* with this generation, also if that is 0; any_generation: with each */
+	struct file_build_id known; /* its file: with this generation, also if that is 0; any_generation: with each */
 	bool any_generation;
-	bool several; /* different build-ids */
-	struct elf_id build_id;
 };
 
 void file_builds_fini(struct file_builds *builds)
@@ -31,12 +29,24 @@ static struct file_build *find(const struct file_builds *builds, const struct fi
 
 	for (; slot; slot = hash_table_next(&builds->by_file, slot)) {
 		struct file_build *build = slot->item;
-		if (build->any_generation == any_generation && build->file.major == file->major &&
-		    build->file.minor == file->minor && build->file.inode == file->inode &&
-		    (any_generation || build->file.generation == file->generation))
+		const struct file_id *its = &build->known.file;
+		if (build->any_generation == any_generation && its->major == file->major && its->minor == file->minor &&
+		    its->inode == file->inode && (any_generation || its->generation == file->generation))
 			return build;
 	}
 	return NULL;
+}
+
+/* Forgets what is not the same in both. */
+static void join(struct file_build_id *known, const struct file_build_id *other)
+{
+	const bool has_id = known->build_id.len && other->build_id.len;
+
+	if (has_id ? elf_id_equal(&known->build_id, &other->build_id)
+		   : known->build_id.len == other->build_id.len && file_stamp_equal(&known->stamp, &other->stamp))
+		return;
+	known->build_id.len = 0;
+	known->stamp = (struct file_stamp){0};
 }
 
 static int add(struct file_builds *builds, const struct file_build_id *entry, bool any_generation)
@@ -44,14 +54,13 @@ static int add(struct file_builds *builds, const struct file_build_id *entry, bo
 	struct file_build *build = find(builds, &entry->file, any_generation);
 
 	if (build) {
-		build->several |= !elf_id_equal(&build->build_id, &entry->build_id);
+		join(&build->known, entry);
 		return 0;
 	}
 	build = pool_take(&builds->pool, sizeof(*build));
 	if (!build)
 		return -ENOMEM;
-	*build =
-		(struct file_build){.file = entry->file, .any_generation = any_generation, .build_id = entry->build_id};
+	*build = (struct file_build){*entry, any_generation};
 	return hash_table_add(&builds->by_file, file_hash(&entry->file, any_generation), build);
 }
 
@@ -67,21 +76,21 @@ int file_builds_fill(struct file_builds *builds, struct span payload)
 	return 0;
 }
 
-bool file_builds_find(const struct file_builds *builds, const struct file_id *file, struct elf_id *ret)
+bool file_builds_find(const struct file_builds *builds, const struct file_id *file, struct file_build_id *ret)
 {
 	const struct file_id without_generation = {file->major, file->minor, file->inode, 0};
-	const struct file_build *build = find(builds, file, !file->generation), *other = NULL;
-
+	const struct file_build *build = find(builds, file, !file->generation);
 	/* An entry without a generation is of each. */
-	if (file->generation)
-		other = find(builds, &without_generation, false);
+	const struct file_build *other = file->generation ? find(builds, &without_generation, false) : NULL;
+
 	if (!build) {
 		build = other;
 		other = NULL;
 	}
-	if (!build || build->several ||
-	    (other && (other->several || !elf_id_equal(&build->build_id, &other->build_id))))
+	if (!build)
 		return false;
-	*ret = build->build_id;
+	*ret = build->known;
+	if (other)
+		join(ret, &other->known);
 	return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* file_builds: which build-id the files have that were mapped, from FEATURE_MAPPED_FILES. One thread. */
+/* file_builds: what the files contained that were mapped, from FEATURE_MAPPED_FILES. One thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ void file_builds_fini(struct file_builds *builds);
 int file_builds_fill(struct file_builds *builds, struct span payload);
 
 /*
- * The build-id of all entries whose file equals this one, see file_id_equal(). false: there is none, or they have
- * different ones, as recordings of several machines were joined.
+ * What all entries say whose file equals this one, see file_id_equal(); nothing is known where they differ, as
+ * recordings of several machines were joined. false: there is none.
  */
-bool file_builds_find(const struct file_builds *builds, const struct file_id *file, struct elf_id *ret);
+bool file_builds_find(const struct file_builds *builds, const struct file_id *file, struct file_build_id *ret);

@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -45,6 +46,8 @@ struct object_search {
 	const struct map_history *history;
 	const struct mapping_times times;
 	struct mapping_processes processes;
+	struct buf stamps; /* entries for collected.files of what has no build-id: earlier versions read none behind
+			      them */
 };
 
 /* An object that was mapped, found again. */
@@ -85,8 +88,7 @@ static struct found_object find_build(struct object_search *search, size_t nr, c
 static struct found_object find_file(struct object_search *search, size_t nr, const struct collected *collected)
 {
 	const struct history_object *object = &search->history->objects[nr];
-	const struct object_mapping mapped = {
-		.file = object->id.file, .since_ns = object->first_ns, .times = search->times};
+	const struct object_mapping mapped = {.file = object->id.file};
 
 	if (object->id.build_id.len)
 		return find_build(search, nr, collected);
@@ -271,20 +273,62 @@ static void note_gone(const struct history_object *object, struct collected *col
 	report_object(&collected->gone, name);
 }
 
+/*
+ * The build-id of what was mapped, which the file may not contain any more: then -ESTALE, and it is what is known of
+ * it. -errno of reading it.
+ */
+static int read_build_id(const struct object_search *search, const struct history_object *object, int fd,
+			 struct object_watch *watch, struct elf_id *ret)
+{
+	struct stat status;
+	struct watched_contents then;
+	struct elf_id now = {0};
+	bool stale = object_watch_check(watch, &object->id.file, fd, &then) == -ESTALE;
+	int len = fd < 0 ? fd : elf_note_of_fd(fd, now.bytes);
+
+	now.len = len > 0 ? (uint8_t)len : 0;
+	stale |= fd >= 0 && fstat(fd, &status) == 0 && file_written_after(&status, &search->times, object->first_ns);
+	/* Written to once more in the same tick of its time; or anew, with the same. */
+	if (fd >= 0 && then.build_id.len)
+		stale = (stale && then.mapped_later) || !elf_id_equal(&then.build_id, &now);
+	*ret = stale ? then.build_id : now;
+	if (stale && then.mapped_later) /* the later map may be of other contents */
+		ret->len = 0;
+	return stale ? -ESTALE : len;
+}
+
+/* By file, for MAPPED_FILES. */
+static void put_contents(struct object_search *search, const struct history_object *object, const struct elf_id *id,
+			 int fd, struct buf *files)
+{
+	struct file_build_id known = {.file = object->id.file, .build_id = *id};
+	struct stat status;
+
+	if (!files || !known.file.inode || (!id->len && fd < 0 && fd != -ESTALE))
+		return;
+	if (fd >= 0 && fstat(fd, &status) == 0)
+		known.stamp = file_stamp_of(&status);
+	file_build_id_put(&known, id->len ? files : &search->stamps);
+}
+
 static int file_build_id(struct object_search *search, size_t nr, struct collected *collected, struct build_id *ret)
 {
 	const struct history_object *object = &search->history->objects[nr];
 	struct found_object found = find_file(search, nr, collected);
 	AUTO_FD int fd = found.fd;
-	int len = object->id.build_id.len;
+	struct elf_id id = object->id.build_id;
+	int err = id.len ? fd : read_build_id(search, object, fd, collected->watch, &id);
 
+	if (err == -ESTALE && fd >= 0) {
+		close(fd);
+		fd = -ESTALE;
+	}
 	if (fd == -ENOENT || fd == -ESTALE || fd == -ENOTDIR)
 		note_gone(object, collected);
-	if (len)
-		memcpy(ret->id, object->id.build_id.bytes, (size_t)len);
-	else
-		len = fd < 0 ? fd : elf_note_of_fd(fd, ret->id);
-	ret->id_bytes = len > 0 ? (uint8_t)len : 0;
+	put_contents(search, object, &id, fd, collected->files);
+	memcpy(ret->id, id.bytes, sizeof(ret->id));
+	ret->id_bytes = id.len;
+	const int len = id.len ? id.len : err;
 	if (len > 0 && fd >= 0 && !found.under_path)
 		keep_object(ret, fd, collected);
 	if (len == -ENOENT && fd >= 0 && collected->kept.directory && (collected->kept.bundle || !found.under_path))
@@ -326,9 +370,8 @@ static int object_build_id(struct object_search *search, size_t nr, struct colle
 /* Reads the ids, and keeps them in the objects. */
 static void find_build_ids(struct map_history *history, struct collected *collected)
 {
-	struct object_search search = {
-		.history = history,
-		.times = {(int64_t)clock_ns(CLOCK_REALTIME), collected->first_ns, collected->last_ns}};
+	const int64_t end_ns = collected->until_ns ? collected->until_ns : (int64_t)clock_ns(CLOCK_REALTIME);
+	struct object_search search = {.history = history, .times = {end_ns, collected->first_ns, collected->last_ns}};
 
 	for (size_t i = 0; i < history->nr_objects; i++) {
 		struct history_object *object = &history->objects[i];
@@ -340,9 +383,10 @@ static void find_build_ids(struct map_history *history, struct collected *collec
 			continue;
 		object->build_id.len = (uint8_t)len;
 		memcpy(object->build_id.bytes, id.id, sizeof(id.id));
-		if (collected->files && object->id.file.inode && !object->kernel)
-			file_build_id_put(&(struct file_build_id){object->id.file, object->build_id}, collected->files);
 	}
+	if (collected->files)
+		buf_put(collected->files, search.stamps.data, search.stamps.len);
+	buf_fini(&search.stamps);
 	mapping_processes_fini(&search.processes);
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/perf_event.h>
 #include <poll.h>
@@ -56,6 +57,8 @@ enum {
 	LEAST_REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
 	MOST_REST_NS = 25000000, /* a ring has room for 200 mappings */
 	HUNG_UP_MS = 100,
+	/* A time of a file may be so much too early: a tick of 100 Hz, more while a hypervisor has taken a CPU away. */
+	FILE_TIMES_DIFFER_NS = 25000000,
 	EARLIER_AT_ONCE = 64,  /* processes */
 	EARLIER_AFTER_MS = 20, /* what was mapped before is opened; a shorter recording looks for it at the end alone */
 	STOP_TIMEOUT_S = 2,    /* objects may be many; and then a file system may not answer: */
@@ -72,9 +75,20 @@ struct watched_map {
 	pid_t pid;
 };
 
+/* A file when it was opened. */
+struct seen_file {
+	struct file_stamp stamp;
+	int64_t opened_ns;      /* CLOCK_REALTIME */
+	int64_t written_by_ns;  /* CLOCK_REALTIME: it was not written to between then and when it was opened */
+	struct elf_id build_id; /* len 0: it has none, or was not read */
+};
+
 struct watched_object {
 	struct watched_object *next_pending;
 	struct file_id file;
+	int64_t mapped_ns;                   /* of CLOCK_REALTIME: first, or when the watch was opened */
+	int64_t last_mapped_ns;              /* the last time, since the watch was opened */
+	struct seen_file seen;               /* stamp.bytes 0: it was never opened */
 	struct watched_map *maps, *last_map; /* not tried yet, oldest first; NULL: none, it is not pending */
 	const char *name;                    /* of the last map, in the pool; NULL: it never had room */
 	struct elf_id build_id;
@@ -128,6 +142,7 @@ struct object_watch {
 	uint64_t stop_by_ns;                     /* of CLOCK_MONOTONIC; 0: it does not end yet */
 	uint64_t map_bytes;                      /* read of processes that have ended */
 	uint64_t start_ns;                       /* of CLOCK_BOOTTIME: when it was opened */
+	int64_t start_wall_ns;                   /* the same, of CLOCK_REALTIME */
 	struct bpf_programs *programs;           /* NULL: they are not wanted */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
@@ -143,6 +158,11 @@ struct object_watch {
 	pthread_cond_t end; /* of CLOCK_MONOTONIC */
 	pthread_t thread;
 };
+
+static int64_t ns_of(const struct timespec *time)
+{
+	return time->tv_sec * INT64_C(1000000000) + time->tv_nsec;
+}
 
 static uint64_t file_key(const struct file_id *file)
 {
@@ -172,7 +192,7 @@ static struct watched_object *add_object(struct object_watch *watch, const struc
 
 	if (!object || hash_table_add(&watch->objects, file_key(file), object))
 		return NULL;
-	*object = (struct watched_object){.file = *file, .fd = -1};
+	*object = (struct watched_object){.file = *file, .mapped_ns = INT64_MAX, .fd = -1};
 	return object;
 }
 
@@ -235,7 +255,7 @@ static struct watched_map *add_map(struct object_watch *watch, struct watched_ob
  * it could be opened, or did not see it under its path: then the next one is tried. Of those that had it when the
  * recording began two are enough: they live, and one of them may have no room.
  */
-static void note_object(struct object_watch *watch, const struct task_event *event, bool had_it)
+static void note_object(struct object_watch *watch, const struct task_event *event, int64_t time_ns, bool had_it)
 {
 	struct watched_object *object = event->id.file.inode ? find_object(watch, &event->id.file) : NULL;
 	const pid_t pid = (pid_t)event->pid;
@@ -243,6 +263,10 @@ static void note_object(struct object_watch *watch, const struct task_event *eve
 
 	if (!object && event->id.file.inode && (room || watch->nr_not_opened < MAX_COUNTED))
 		object = add_object(watch, &event->id.file);
+	if (object && time_ns < object->mapped_ns)
+		object->mapped_ns = time_ns;
+	if (object && time_ns > object->last_mapped_ns)
+		object->last_mapped_ns = time_ns;
 	if (!object || object->fd >= 0 || object->nr_tries == MAX_TRIES)
 		return;
 	if (!room) {
@@ -428,20 +452,24 @@ static bool note_earlier_processes(struct object_watch *watch)
 	return more;
 }
 
-/* had_it: what it tells was so when the recording began. */
+/* had_it: what it tells was so when the recording began; else it ends with its time, see open_event(). */
 static void note_record(struct object_watch *watch, const struct perf_event_header *header, bool had_it)
 {
+	int64_t time_ns = watch->start_wall_ns;
+	const size_t trailer_bytes = had_it ? 0 : sizeof(time_ns);
 	struct task_event event;
 
-	if (header->type != PERF_RECORD_MMAP2 || task_event_decode(header, header, 0, &event) <= 0 ||
+	if (header->type != PERF_RECORD_MMAP2 || task_event_decode(header, header, trailer_bytes, &event) <= 0 ||
 	    (event.misc & PERF_RECORD_MISC_CPUMODE_MASK) != PERF_RECORD_MISC_USER || !(event.prot & PROT_EXEC))
 		return;
+	if (!had_it)
+		memcpy(&time_ns, (const uint8_t *)header + header->size - trailer_bytes, sizeof(time_ns));
 	if (is_run_time_code(event.name.ptr) && had_it)
 		note_earlier_process(watch, (pid_t)event.pid);
 	else if (is_run_time_code(event.name.ptr))
 		note_process(watch, (pid_t)event.pid);
 	else if (((const char *)event.name.ptr)[0] == '/')
-		note_object(watch, &event, had_it);
+		note_object(watch, &event, time_ns, had_it);
 }
 
 /* Bytes of a ring from `at` on; they may be in two parts. */
@@ -566,6 +594,35 @@ static int open_map(struct object_watch *watch, const struct watched_map *map, c
 	return fd < 0 ? -1 : fd;
 }
 
+/*
+ * While a process has mapped its program nothing can write to it (execve(2), ETXTBSY), and what is written to a library
+ * runs. Of what has ended since the order of two times that are nearly the same is not known; and `cp -p` sets the time
+ * back, but not that of the last change of the inode, of which there are others, too.
+ */
+static struct seen_file look_at_file(const struct object_watch *watch, int fd, const struct watched_map *map)
+{
+	struct seen_file seen = {.opened_ns = (int64_t)clock_ns(CLOCK_REALTIME), .written_by_ns = INT64_MIN};
+	struct stat status;
+	char path[96];
+
+	if (fstat(fd, &status))
+		return seen;
+	const int64_t changed_ns = ns_of(&status.st_ctim);
+	seen.stamp = file_stamp_of(&status);
+	int64_t last_ns = seen.stamp.written_ns;
+	if ((last_ns > changed_ns ? last_ns : changed_ns) + FILE_TIMES_DIFFER_NS < watch->start_wall_ns)
+		return seen; /* the usual case */
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)map->pid, map->start, map->end);
+	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW)) {
+		last_ns = status.st_nlink && changed_ns > last_ns ? changed_ns : last_ns;
+		last_ns += FILE_TIMES_DIFFER_NS;
+	}
+	/* A time to come was set by hand, or by the clock of another machine. */
+	if (last_ns <= (int64_t)clock_ns(CLOCK_REALTIME) + FILE_TIMES_DIFFER_NS)
+		seen.written_by_ns = last_ns;
+	return seen;
+}
+
 /* Takes out those of processes that have no room. The lock is held. */
 static struct watched_map *maps_with_room(const struct object_watch *watch, struct watched_map *maps)
 {
@@ -625,17 +682,22 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 	while ((object = take_pending(watch, list, &map))) {
 		/* Most files that were mapped before the recording, and so have no generation, are never read. */
 		const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
+		const struct watched_map *its = NULL;
 		int fd = -1;
-		pid_t pid = 0;
 		for (; map && fd < 0; map = map->next) {
-			pid = map->pid;
+			its = map;
 			fd = open_map(watch, map, &mapped, &processes);
 		}
 		if (fd < 0)
 			continue;
+		const pid_t pid = its->pid;
+		struct seen_file seen = look_at_file(watch, fd, its);
+		int len = mapped.hold ? 0 : elf_note_of_fd(fd, seen.build_id.bytes);
+		seen.build_id.len = len > 0 ? (uint8_t)len : 0;
 		fd = object_file_leave_mount(fd, mapped.hold);
 		pthread_mutex_lock(&watch->lock);
 		object->fd = fd;
+		object->seen = seen;
 		object->is_readable = !mapped.hold;
 		note_opened(watch, object, pid);
 		pthread_mutex_unlock(&watch->lock);
@@ -864,6 +926,11 @@ static int open_event(const struct object_watch *watch, pid_t pid, int cpu)
 		.bpf_event = watch->programs != NULL,
 		.watermark = 1,
 		.wakeup_watermark = 1,
+		/* the clock of the times of files; an event of hardware could not have it */
+		.sample_type = PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_REALTIME,
 	};
 
 	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -932,6 +999,7 @@ int object_watch_open(const struct object_watch_params *params, struct object_wa
 	watch->pending.last = &watch->pending.first;
 	watch->earlier.last = &watch->earlier.first;
 	watch->start_ns = clock_ns(CLOCK_BOOTTIME);
+	watch->start_wall_ns = (int64_t)clock_ns(CLOCK_REALTIME);
 	watch->rest_ns = rest_of(params->interval_ns);
 	watch->programs = params->bpf ? bpf_programs_new() : NULL;
 	watch->max_open = params->max_fds / PART_OF_FDS < MAX_OPEN ? params->max_fds / PART_OF_FDS : MAX_OPEN;
@@ -1060,6 +1128,37 @@ int object_watch_find(struct object_watch *watch, const struct file_id *file)
 	int fd = object ? readable_fd(object) : -1;
 	pthread_mutex_unlock(&watch->lock);
 	return fd;
+}
+
+/* Whether it was written to after it was mapped, or may have been. The lock is held. */
+static bool is_written(const struct watched_object *object, const struct file_stamp *stamp)
+{
+	const struct seen_file *seen = &object->seen;
+
+	if (!seen->stamp.bytes)
+		return stamp->written_ns + FILE_TIMES_DIFFER_NS > object->mapped_ns;
+	return seen->written_by_ns > object->mapped_ns || !file_stamp_equal(&seen->stamp, stamp);
+}
+
+int object_watch_check(struct object_watch *watch, const struct file_id *file, int fd, struct watched_contents *ret)
+{
+	struct stat status;
+	int err = 0;
+
+	*ret = (struct watched_contents){.mapped_later = false};
+	if (!watch || !file->inode)
+		return 0;
+	pthread_mutex_lock(&watch->lock);
+	const struct watched_object *object = find_object(watch, file);
+	if (object && !is_written(object, &object->seen.stamp))
+		*ret = (struct watched_contents){object->seen.build_id,
+						 object->last_mapped_ns > object->seen.opened_ns};
+	if (object && fd >= 0 && fstat(fd, &status) == 0) {
+		const struct file_stamp stamp = file_stamp_of(&status);
+		err = is_written(object, &stamp) ? -ESTALE : 0;
+	}
+	pthread_mutex_unlock(&watch->lock);
+	return err;
 }
 
 /* Of one that is open. The lock is held. */

@@ -57,6 +57,16 @@ void object_watch_free(struct object_watch *watch);
 /* The BPF programs that were read, valid until object_watch_free(); NULL: params.bpf was not set. */
 struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
 
+/*
+ * Whether an open file, which was mapped as `file`, contains what it did then, as far as the watch knows: 0; -ESTALE:
+ * it was written to since, or may have been.
+ */
+struct watched_contents {
+	struct elf_id build_id; /* when the watch opened it; len 0: not known, or not that of the first map */
+	bool mapped_later;      /* it was mapped once more behind that */
+};
+int object_watch_check(struct object_watch *watch, const struct file_id *file, int fd, struct watched_contents *ret);
+
 /* The descriptor of the file that was mapped, owned by the watch, valid until object_watch_free(); -1: it has none. */
 int object_watch_find(struct object_watch *watch, const struct file_id *file);
 
