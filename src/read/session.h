@@ -25,6 +25,7 @@ enum session_flags {
 	SESSION_FORCE = 1,      /* -f: open the file even if another user owns it */
 	SESSION_FILE_ORDER = 2, /* deliver all records in the order of the file, with marks; else sorted by time */
 	SESSION_ALL = 4,        /* in time order: deliver marks and unknown types, too, when they are read */
+	SESSION_LATER = 8,      /* with session_limit_time(): deliver the samples behind those times, too */
 };
 
 /*
@@ -65,6 +66,8 @@ struct session_times {
 	uint64_t first_ns, last_ns;
 };
 int session_limit_time(struct session *session, const struct session_times *times, size_t nr);
+/* The first range of those, where samples behind it are delivered, too. false: there is none. */
+bool session_has_later(const struct session *session, struct session_times *ret);
 
 /*
  * From now on a pipe ends as soon as *stop is not 0 (a signal handler sets it), also while the reader waits for data;

@@ -435,7 +435,8 @@ static bool leaves_out(const struct session *session, const struct session_recor
 		return false;
 	for (size_t i = 0; i < session->nr_times; i++) {
 		const struct session_times *times = &session->times[i];
-		if (record->sample.time >= times->first_ns && record->sample.time <= times->last_ns)
+		bool is_later = record->sample.time > times->last_ns && !(session->flags & SESSION_LATER);
+		if (record->sample.time >= times->first_ns && !is_later)
 			return false;
 	}
 	return true;

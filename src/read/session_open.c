@@ -566,7 +566,8 @@ static bool is_needed(const struct extent_fields *fields, const struct session *
 {
 	for (size_t i = 0; i < session->nr_times; i++) {
 		const struct session_times *times = &session->times[i];
-		if (fields->first_ns <= times->last_ns && (fields->nr_others || fields->last_ns >= times->first_ns))
+		bool is_later = fields->first_ns > times->last_ns && !(session->flags & SESSION_LATER);
+		if (!is_later && (fields->nr_others || fields->last_ns >= times->first_ns))
 			return true;
 	}
 	return false;
@@ -610,6 +611,14 @@ static int skip_in(const struct session *session, struct source *source, uint32_
 void session_stop_at(struct session *session, const volatile sig_atomic_t *stop)
 {
 	session->stop = stop;
+}
+
+bool session_has_later(const struct session *session, struct session_times *ret)
+{
+	if (!(session->flags & SESSION_LATER) || !session->nr_times)
+		return false;
+	*ret = session->times[0];
+	return true;
 }
 
 int session_limit_time(struct session *session, const struct session_times *times, size_t nr)

@@ -685,8 +685,12 @@ def test_wall_time_with_filters(millrace, tmp_path):
     assert times() == (1 + 100 + 1000 + 1000, 900)
     assert times('-C', '0') == (1 + 1000, 0)
     assert times('-C', '1') == (100 + 1000, 900)
-    assert times('--time', '0.5,2.5') == (1, 900)
-    assert times('--time', ' 0.5,2.5 ') == (1, 900)
+    assert times('--time', '0.5,2.5') == (1 + 100 + 500, 900)
+    assert times('--time', ' 0.5,2.5 ') == (1 + 100 + 500, 900)
+    assert times('--time', '1.05,1.6') == (0, 500)  # what it did before its first record there is not known
+    assert times('--time', '1.2,1.6') == (0, 400)  # no sample is in that time
+    assert times('--time', '1.6,3.5') == (1000 + 500, 400)
+    assert times('--time', '2.5,3.5', '-C', '0') == (500, 0)
     for words in (['--time', '0.5,1.5 2.5,5'], ['--switch-on', 'cpu-clock'], ['--switch-off', 'cpu-clock']):
         done = millrace('report', '-i', path, '--wall', *words, status=USAGE)
         assert '--wall' in done.err and len(done.err.splitlines()) == 1 and not done.out

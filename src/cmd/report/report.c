@@ -315,7 +315,10 @@ static enum session_flags session_order(const struct report_options *options)
 {
 	if (options->header.alone)
 		return 0;
-	return options->raw_dump ? SESSION_ALL : options->stats || options->loss ? SESSION_FILE_ORDER : 0;
+	if (options->raw_dump)
+		return SESSION_ALL;
+	/* What ends behind --time may have begun in it. */
+	return options->stats || options->loss ? SESSION_FILE_ORDER : options->samples.wall ? SESSION_LATER : 0;
 }
 
 /* The records, and the counts of their types, for which a file is read again; what comes through a pipe can be once. */

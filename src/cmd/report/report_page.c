@@ -70,7 +70,9 @@ static int add_wait(struct report_page_times *times, const struct samples *sampl
 	int err = buf_status(&waker);
 	if (!err)
 		err = page_waits_add(&times->waits, &record->sample, &wait, &at);
-	return err || !times->wall ? err : wall_take_off_cpu(times->wall, &record->sample, &wait);
+	if (!err && times->wall)
+		err = wall_take_off_cpu(times->wall, &record->sample, &wait);
+	return err < 0 ? err : 0;
 }
 
 static int add_on_cpu(struct report_page_times *times, const struct session_record *record)
@@ -78,11 +80,11 @@ static int add_on_cpu(struct report_page_times *times, const struct session_reco
 	uint64_t ns;
 	int err = wall_take_on_cpu(times->wall, &record->sample, &ns);
 
-	if (!err) {
-		times->on_cpu_ns += ns;
-		times->on_cpu_periods += record->sample.period;
-	}
-	return err;
+	if (err < 0)
+		return err;
+	times->on_cpu_ns += ns;
+	times->on_cpu_periods += record->sample.period;
+	return 0;
 }
 
 int report_page_times_add(struct report_page_times *times, const struct samples *samples,

@@ -493,14 +493,14 @@ static int take_time(struct samples *samples, struct task *task, const struct se
 	if (index == event) {
 		if (off_cpu_decode(&record->sample, &wait))
 			return 0;
-		int err = wall_take_off_cpu(samples->wall, &record->sample, &wait);
-		return err || !counted ? err : take_wait(samples, into, task, record, &wait);
+		int counts = wall_take_off_cpu(samples->wall, &record->sample, &wait);
+		return counts > 0 && counted ? take_wait(samples, into, task, record, &wait) : counts < 0 ? counts : 0;
 	}
 	if (index != wall_on_cpu_event(samples->wall) || !record->sample.tid)
 		return 0;
 	int err = wall_take_on_cpu(samples->wall, &record->sample, &on_ns);
-	if (err || !counted)
-		return err;
+	if (err <= 0 || !counted)
+		return err < 0 ? err : 0;
 	err = find_cell(samples, into, task, record, &cell);
 	if (!err && cell != CELL_LEFT_OUT)
 		count(samples, into, cell, on_ns);
@@ -598,7 +598,7 @@ int samples_take(struct samples *samples, const struct session_record *record)
 	struct off_cpu_wait wait;
 	if (samples->wall) {
 		int err = take_time(samples, task, record, counted);
-		return counted ? with_time(samples, sample, err) : err;
+		return counted && !wall_is_later(samples->wall, sample->time) ? with_time(samples, sample, err) : err;
 	}
 	if (samples->options.mode == SAMPLES_BRANCHES)
 		return with_time(samples, sample, take_branches(samples, event, task, record));

@@ -232,7 +232,8 @@ static void show_part(struct report_view *view, struct part *part)
 static int open_again(struct report_view *view, const struct view_times *times, struct session **ret,
 		      struct diag *reterr)
 {
-	enum session_flags flags = view->options->input.force ? SESSION_FORCE : 0;
+	enum session_flags flags =
+		(view->options->input.force ? SESSION_FORCE : 0) | (view->options->samples.wall ? SESSION_LATER : 0);
 	int err = session_open(input_path(&view->options->input), flags, ret, reterr);
 
 	if (!err && times)

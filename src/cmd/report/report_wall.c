@@ -29,11 +29,12 @@ struct disabled {
 
 struct wall {
 	size_t off_cpu, on_cpu;
-	struct hash_table threads; /* by tid + 1 */
-	uint64_t first_ns;         /* of all samples; 0: none yet */
-	uint64_t unsampled_ns;     /* of threads that ended */
-	struct buf disabled;       /* struct disabled, in the order of time */
-	bool by_ledger;            /* of all of them; else waits do that went on then */
+	struct session_times times; /* that count */
+	struct hash_table threads;  /* by tid + 1 */
+	uint64_t first_ns;          /* of all samples; 0: none yet */
+	uint64_t unsampled_ns;      /* of threads that ended */
+	struct buf disabled;        /* struct disabled, in the order of time */
+	bool by_ledger;             /* of all of them; else waits do that went on then */
 };
 
 /* Does it sample the CPU? Not what counts other things, or comes with payloads. */
@@ -104,7 +105,9 @@ int wall_new(const struct session *session, struct wall **ret)
 {
 	size_t nr;
 	const struct event_desc *events = session_events(session, &nr);
-	struct wall wall = {.off_cpu = nr, .on_cpu = nr};
+	struct wall wall = {.off_cpu = nr, .on_cpu = nr, .times = {.last_ns = UINT64_MAX}};
+
+	(void)!session_has_later(session, &wall.times);
 
 	for (size_t i = nr; i-- > 0;) {
 		if (off_cpu_is_event(&events[i]))
@@ -219,13 +222,48 @@ static uint64_t without_excess(struct thread *thread, uint64_t on_ns)
 	return on_ns - excess_ns;
 }
 
+bool wall_is_later(const struct wall *wall, uint64_t time_ns)
+{
+	return time_ns > wall->times.last_ns;
+}
+
+/* The part of a time that counts. */
+static struct session_times part_of(const struct wall *wall, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct session_times times = wall->times;
+
+	return (struct session_times){.first_ns = from_ns > times.first_ns ? from_ns : times.first_ns,
+				      .last_ns = to_ns < times.last_ns ? to_ns : times.last_ns};
+}
+
+static uint64_t length(struct session_times times)
+{
+	return times.last_ns > times.first_ns ? times.last_ns - times.first_ns : 0;
+}
+
 /* How long it was on the CPU up to that time, of which nothing else tells. */
 static uint64_t time_on(const struct wall *wall, struct thread *thread, uint64_t to_ns)
 {
-	if (to_ns <= thread->on_ns) /* the sample was taken while the time off the CPU began */
+	const struct session_times on = part_of(wall, thread->on_ns, to_ns);
+
+	if (!length(on)) /* likewise where the sample was taken while the time off the CPU began */
 		return 0;
-	uint64_t disabled_ns = disabled_until(wall, to_ns) - disabled_until(wall, thread->on_ns);
-	return without_excess(thread, to_ns - thread->on_ns - disabled_ns);
+	uint64_t disabled_ns = disabled_until(wall, on.last_ns) - disabled_until(wall, on.first_ns);
+	return without_excess(thread, length(on) - disabled_ns);
+}
+
+/* Leaves of a wait what counts. Is that anything? Of a sum it is not known when the times were. */
+static bool cut_wait(const struct wall *wall, uint64_t end_ns, struct off_cpu_wait *wait)
+{
+	const uint64_t ready_ns = end_ns - wait->runnable_ns;
+	const bool is_whole = end_ns - wait->ns >= wall->times.first_ns && !wall_is_later(wall, end_ns);
+
+	if (is_whole || wait->ns > end_ns || wait->runnable_ns > wait->ns || wait->flags & OFF_CPU_SUM)
+		return !wall_is_later(wall, end_ns);
+	uint64_t blocked_ns = length(part_of(wall, end_ns - wait->ns, ready_ns));
+	wait->runnable_ns = length(part_of(wall, ready_ns, end_ns));
+	wait->ns = blocked_ns + wait->runnable_ns;
+	return wait->ns;
 }
 
 int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns)
@@ -243,7 +281,7 @@ int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *r
 	*ret_ns = thread->unsampled_ns + time_on(wall, thread, sample->time);
 	set_on(thread, sample->time);
 	thread->unsampled_ns = 0;
-	return 0;
+	return *ret_ns || !wall_is_later(wall, sample->time);
 }
 
 int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off_cpu_wait *wait)
@@ -260,7 +298,7 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off
 	if (wait->flags & OFF_CPU_SUM) { /* of many times, between which it ran */
 		thread->excess_ns += wait->ns;
 		thread->unsampled_ns = without_excess(thread, thread->unsampled_ns);
-		return 0;
+		return cut_wait(wall, sample->time, wait);
 	}
 	thread->unsampled_ns += time_on(wall, thread, left_ns);
 	if (wait->flags & OFF_CPU_UNKNOWN && thread->on_ns > left_ns) /* it was on the CPU by then */
@@ -271,7 +309,8 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off
 		if (!wall->by_ledger && !disabled_since(wall))
 			add_disabled(wall, sample->time, UINT64_MAX);
 	}
-	return buf_status(&wall->disabled);
+	int err = buf_status(&wall->disabled);
+	return err ? err : cut_wait(wall, sample->time, wait);
 }
 
 uint64_t wall_unsampled_ns(const struct wall *wall)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,10 +27,17 @@ size_t wall_on_cpu_event(const struct wall *wall);
 /* A record that is no sample: a new task is none that had its number before. */
 void wall_observe(struct wall *wall, const struct session_record *record);
 
-/* A sample of the CPU: the time that it stands for, *ret_ns. 0 or -ENOMEM. */
+/*
+ * Where the session has samples behind its times, of all times the parts within are counted. 1; 0: nothing of it is; or
+ * -ENOMEM.
+ *
+ * A sample of the CPU: the time that it stands for, *ret_ns.
+ */
 int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *ret_ns);
-/* A time off the CPU. Of one that is unknown only the part behind samples of the CPU is left. 0 or -ENOMEM. */
+/* A time off the CPU. Of one that is unknown only the part behind samples of the CPU is left. */
 int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off_cpu_wait *wait);
+/* Is that behind those times? */
+bool wall_is_later(const struct wall *wall, uint64_t time_ns);
 
 /* Time on the CPU behind the last sample there, or of threads that were never sampled: that no row has. */
 uint64_t wall_unsampled_ns(const struct wall *wall);
