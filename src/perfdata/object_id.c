@@ -177,23 +177,41 @@ bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b)
 	return a->written_ns == b->written_ns && a->bytes == b->bytes;
 }
 
-/* The stamp is in the place of the build-id. */
+static const char copy_mark[4] = "copy"; /* and 7 bytes of the size, the number, 8 bytes of the hash */
+
+void copy_id_make(uint64_t bytes, uint64_t hash, uint8_t number, struct elf_id *ret)
+{
+	const uint64_t size_and_number = bytes << 8 | number;
+
+	*ret = (struct elf_id){.len = sizeof(copy_mark) + sizeof(size_and_number) + sizeof(hash)};
+	memcpy(ret->bytes, copy_mark, sizeof(copy_mark));
+	memcpy(ret->bytes + sizeof(copy_mark), &size_and_number, sizeof(size_and_number));
+	memcpy(ret->bytes + sizeof(copy_mark) + sizeof(size_and_number), &hash, sizeof(hash));
+}
+
+/* Not by chance: a build-id is a hash, or a random number. */
+static bool is_of_copy(const struct elf_id *id)
+{
+	return id->len == ELF_ID_MAX_BYTES && !memcmp(id->bytes, copy_mark, sizeof(copy_mark));
+}
+
+/* The stamp is in the place of the build-id, and so is the id of a copy. */
 _Static_assert(sizeof(struct file_stamp) <= ELF_ID_MAX_BYTES, "an entry of MAPPED_FILES");
 
 void file_build_id_put(const struct file_build_id *known, struct buf *out)
 {
 	static const uint8_t zeros[3];
 	uint8_t stamp[ELF_ID_MAX_BYTES] = {0};
-	const bool has_id = known->build_id.len;
+	const struct elf_id *id = known->copy_id.len ? &known->copy_id : &known->build_id;
 
 	buf_put_u32(out, known->file.major);
 	buf_put_u32(out, known->file.minor);
 	buf_put_u64(out, known->file.inode);
 	buf_put_u64(out, known->file.generation);
-	buf_put(out, &known->build_id.len, 1);
+	buf_put(out, &id->len, 1);
 	buf_put(out, zeros, sizeof(zeros));
 	memcpy(stamp, &known->stamp, sizeof(known->stamp));
-	buf_put(out, has_id ? known->build_id.bytes : stamp, ELF_ID_MAX_BYTES);
+	buf_put(out, id->len ? id->bytes : stamp, ELF_ID_MAX_BYTES);
 }
 
 bool file_build_id_next(struct cursor *at, struct file_build_id *ret)
@@ -212,6 +230,10 @@ bool file_build_id_next(struct cursor *at, struct file_build_id *ret)
 	if (!known.build_id.len) {
 		memcpy(&known.stamp, known.build_id.bytes, sizeof(known.stamp));
 		memset(known.build_id.bytes, 0, sizeof(known.build_id.bytes));
+	}
+	if (is_of_copy(&known.build_id)) {
+		known.copy_id = known.build_id;
+		known.build_id = (struct elf_id){0};
 	}
 	*ret = known;
 	return true;

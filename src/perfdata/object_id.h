@@ -72,6 +72,12 @@ bool path_is_jitdump(const char *path);
 void file_id_to_cache_id(const struct file_id *file, struct elf_id *ret);
 
 /*
+ * The id of the copy that is kept of a file without a build-id, of its size and of a hash of its contents; `number`
+ * tells files apart that have both alike. No file has it as its build-id.
+ */
+void copy_id_make(uint64_t bytes, uint64_t hash, uint8_t number, struct elf_id *ret);
+
+/*
  * Whether a file was written to after it was mapped. The times of records are converted to wall-clock time by means of
  * the end of the recording, of which both times are known. When the clocks are too inexact to decide, the answer is
  * false.
@@ -93,12 +99,13 @@ bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
 /*
  * An entry of the payload of FEATURE_MAPPED_FILES: a file as MMAP2 identifies it, and what it contained when it was
  * mapped: that of its build-id; if that is unknown, what the file contains as long as it has this stamp; if both are
- * unknown, it is something else now.
+ * unknown, it is something else now. Another entry of a file without a build-id tells of its copy.
  */
 struct file_build_id {
 	struct file_id file;
 	struct elf_id build_id;
 	struct file_stamp stamp; /* of a file without a build-id */
+	struct elf_id copy_id;   /* copy_id_make(); with it the two before are unknown. len 0: no entry of a copy */
 };
 void file_build_id_put(const struct file_build_id *known, struct buf *out);
 bool file_build_id_next(struct cursor *at, struct file_build_id *ret); /* false: the end, or a truncated entry */

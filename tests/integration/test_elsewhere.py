@@ -372,21 +372,73 @@ def test_file_without_build_id(run, millrace, program, built, tmp_path):
     assert 'cold_function' in names('--symfs=/.')[0], 'the user says that it is the same'
 
 
-def test_copies_that_need_a_build_id(millrace, tmp_path, need_root):
-    """Go's linker makes none: what will have no names for that is told when it could still be linked with one."""
-    (tmp_path / 'hot.c').write_text(HOT)
-    subprocess.run('gcc -O1 -Wl,--build-id=none -o app hot.c'.split(), cwd=tmp_path, check=True)
+@pytest.fixture
+def without_id(tmp_path):
+    """Programs without a build-id, as Go's linker and musl's gcc make them: with a function hot_NAME each."""
+    def build(name):
+        (tmp_path / f'{name}.c').write_text(HOT.replace('hot_function', f'hot_{name}'))
+        subprocess.run(f'gcc -O1 -g -Wl,--build-id=none -o {name} {name}.c'.split(), cwd=tmp_path, check=True)
     (tmp_path / 'own').mkdir()
-    contained = ['unshare', '-m', 'sh', '-ec', 'mount -t tmpfs none own; cp app own; own/app']
+    build('old')
+    build('new')
+    return tmp_path
 
-    def said(*command):
-        return millrace('record', '-e', 'cpu-clock', '-F', '999', '-o', 'data', *command, cwd=tmp_path).err
 
-    needs = '1 object has no build-id (ld --build-id), and no copy is kept: code in '
-    assert f'{needs}{tmp_path}/app has no names on another machine\n' in said('--bundle', './app')
-    assert 'build-id' not in said('./app')
-    assert f'{needs}{tmp_path}/own/app has no names\n' in said(*contained)
-    assert 'build-id' not in said('-N', *contained)
+OWN = 'mount -t tmpfs none own; '
+
+
+def names_of(run, program, data, home, *options):
+    """On a machine of another name: of the functions of the program, and what is said."""
+    done = run(['unshare', '--uts', 'sh', '-c', 'hostname another && exec "$@"', 'sh', program, 'report', '-i', data,
+                '-s', 'dso,sym', *options], env={**os.environ, 'HOME': home})
+    return set(re.findall(r'(?:old|app) +\[\.\] (hot_\w+|0x\w+)', done.out)), done.err
+
+
+def test_copies_of_files_without_a_build_id(run, millrace, program, without_id, need_root):
+    """Two files under one path of a container that is gone: each copied once, for two recordings."""
+    home, data = without_id / 'home', without_id / 'data'
+    contained = ['unshare', '-m', 'sh', '-ec', OWN + 'cp old own/app; own/app; cp new own/n; mv own/n own/app; own/app']
+
+    def record(*command):
+        return millrace('record', '-e', 'cpu-clock:u', '-F', '999', '-o', data, *command, cwd=without_id,
+                        env={**os.environ, 'HOME': home}).err
+
+    def copies():
+        return sorted((path.stat().st_ino, path.read_bytes()) for path in home.rglob('elf') if 'app' in path.parts)
+
+    assert 'no build-id' not in record(*contained)
+    kept = copies()
+    assert sorted(bytes for _, bytes in kept) == sorted((without_id / name).read_bytes() for name in ('old', 'new'))
+    assert names_of(run, program, data, home) == ({'hot_old', 'hot_new'}, '')
+    record(*contained)
+    assert copies() == kept
+    assert names_of(run, program, data, home)[0] == {'hot_old', 'hot_new'}
+    lines = run([program, 'report', '-i', data, '-s', 'dso,srcline'], env={**os.environ, 'HOME': home}).out
+    assert 'old.c:' in lines and 'new.c:' in lines, lines
+    (without_id / 'own/app').write_bytes((without_id / 'new').read_bytes())
+    assert names_of(run, program, data, home)[0] == {'hot_old', 'hot_new'}, 'those of another file at the place'
+    for path in home.rglob('elf'):
+        path.unlink()
+    found, said = names_of(run, program, data, home)
+    assert all(name.startswith('0x') for name in found) and 'app ' in said, (found, said)
+    record('-N', *contained)
+    assert copies() == []
+
+
+def test_bundle_of_files_without_a_build_id(run, millrace, program, without_id, need_root):
+    """Also of those that are under their path here, where a reader looks when the bundle is not there."""
+    home, data = without_id / 'home', without_id / 'data'
+    assert 'no build-id' not in millrace('record', '--bundle', '-e', 'cpu-clock:u', '-F', '999', '-o', data, './old',
+                                         cwd=without_id, env={**os.environ, 'HOME': home}).err
+    bundle, old = without_id / 'data.bundle', without_id / 'old'
+    bundle.rename(without_id / 'elsewhere')
+    assert names_of(run, program, data, home) == ({'hot_old'}, '')
+    (without_id / 'new').rename(old)
+    found, said = names_of(run, program, data, home)
+    assert all(name.startswith('0x') for name in found), (found, said)
+    (without_id / 'elsewhere').rename(bundle)
+    assert names_of(run, program, data, home) == ({'hot_old'}, '')
+    assert not home.exists()
 
 
 def test_vdso_without_build_id(run, millrace, program, tmp_path, need_root):

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/span.h"
+#include "perfdata/object_id.h"
 #include "record/build_ids/object_cache.h"
 
 /* The linker puts it in the place of libc's (--wrap): what another recorder does before a copy gets its name. */
@@ -128,12 +130,76 @@ static void two_recorders_copy_the_same_object(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+static int file_of(const char *text)
+{
+	int fd = memfd_create("contents", MFD_CLOEXEC);
+
+	assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	return fd;
+}
+
+/* Of files without a build-id there is one copy for all that have the same bytes, under an id that no file has. */
+static void contents_give_a_file_its_id(void **state)
+{
+	static const char *const texts[] = {"an object", "an object", "another", "an object and more", ""};
+	struct elf_id ids[5];
+	char cache[160];
+
+	(void)state;
+	snprintf(cache, sizeof(cache), "%s/contents", place);
+	AUTO_FD int dir = object_cache_open(cache);
+	assert_true(dir >= 0);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct cache_entry entry = {.dir_fd = dir, .name = "/opt/app", .leaf = "elf"};
+		AUTO_FD int file = file_of(texts[i]);
+		uint64_t bytes = 1000;
+		assert_int_equal(object_cache_put_contents(&entry, file, 100, &bytes), 0);
+		assert_int_equal(bytes, i == 1 ? 0 : strlen(texts[i]));
+		assert_true(object_cache_has(&entry));
+		ids[i] = entry.id;
+		for (size_t other = 0; other < i; other++)
+			assert_int_equal(elf_id_equal(&ids[other], &ids[i]), !strcmp(texts[other], texts[i]));
+	}
+	struct cache_entry entry = {.dir_fd = dir, .name = "/opt/app", .leaf = "elf"};
+	AUTO_FD int large = file_of("of eleven b");
+	uint64_t bytes;
+	assert_int_equal(object_cache_put_contents(&entry, large, 10, &bytes), -EFBIG);
+}
+
+/* Who can choose the contents of two files can give them one hash: each gets a copy, and neither is given the other's.
+ */
+static void files_of_one_hash_get_a_copy_each(void **state)
+{
+	struct cache_entry entry = {.name = "/opt/app", .leaf = "elf"}, again = entry;
+	AUTO_FD int file = file_of("an object");
+	char cache[160], command[400];
+	uint64_t bytes;
+
+	(void)state;
+	snprintf(cache, sizeof(cache), "%s/hash", place);
+	AUTO_FD int dir = entry.dir_fd = again.dir_fd = object_cache_open(cache);
+	assert_true(dir >= 0);
+	for (int nr = 0; nr < 4; nr++) {
+		assert_int_equal(object_cache_put_contents(&again, file, 100, &bytes), 0);
+		assert_int_equal(bytes, 9);
+		assert_true(nr == 0 || !elf_id_equal(&entry.id, &again.id));
+		entry = again;
+		/* As long, and under the id of that hash: only the bytes differ. */
+		snprintf(command, sizeof(command), "for f in $(find %s -type f); do printf 'AN OBJECT' >$f; done",
+			 cache);
+		assert_int_equal(system(command), 0);
+	}
+	assert_int_equal(object_cache_put_contents(&again, file, 100, &bytes), -EEXIST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_are_found_by_their_build_id),
 		cmocka_unit_test(a_file_that_is_too_large_is_not_copied),
 		cmocka_unit_test(two_recorders_copy_the_same_object),
+		cmocka_unit_test(contents_give_a_file_its_id),
+		cmocka_unit_test(files_of_one_hash_get_a_copy_each),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

@@ -845,6 +845,58 @@ static void test_stamps_of_files(void **state)
 	buf_fini(&payload);
 }
 
+static void put_copy(struct buf *payload, uint64_t inode, uint64_t generation, uint64_t hash)
+{
+	struct file_build_id entry = {.file = file_number(inode, generation).file};
+
+	copy_id_make(100, hash, 0, &entry.copy_id);
+	file_build_id_put(&entry, payload);
+}
+
+static bool has_copy(const struct file_builds *builds, uint64_t inode, uint64_t generation, uint64_t hash)
+{
+	const struct object_id id = file_number(inode, generation);
+	struct file_build_id found;
+	struct elf_id copy;
+
+	copy_id_make(100, hash, 0, &copy);
+	assert_true(file_builds_find(builds, &id.file, &found));
+	assert_int_equal(found.build_id.len, 0);
+	return found.copy_id.len && elf_id_equal(&found.copy_id, &copy);
+}
+
+/* Beside what is known of the file itself; none of them where copies of a file differ. */
+static void test_copies_of_files(void **state)
+{
+	struct file_builds builds = {0};
+	struct buf payload = {0};
+
+	(void)state;
+	put_stamp(&payload, 1, 7, 100);
+	put_copy(&payload, 1, 7, 50);
+	put_stamp(&payload, 1, 8, 100);
+	put_copy(&payload, 1, 8, 51);
+	put_stamp(&payload, 2, 7, 100);
+	for (unsigned i = 0; i < 3; i++)
+		put_copy(&payload, 2, 7, 52 + i % 2);
+	put_stamp(&payload, 3, 7, 100);
+	put_copy(&payload, 3, 7, 54);
+	put_copy(&payload, 3, 7, 54);
+	put_stamp(&payload, 3, 0, 100);
+	put_copy(&payload, 3, 0, 54);
+	assert_int_equal(file_builds_fill(&builds, buf_span(&payload)), 0);
+	assert_true(has_copy(&builds, 1, 7, 50));
+	assert_true(has_copy(&builds, 1, 8, 51));
+	assert_false(has_copy(&builds, 1, 0, 50) || has_copy(&builds, 1, 0, 51)); /* it may be each of them */
+	assert_false(has_copy(&builds, 2, 7, 52) || has_copy(&builds, 2, 7, 53));
+	assert_true(has_copy(&builds, 3, 7, 54));
+	assert_true(has_copy(&builds, 3, 9, 54));
+	for (uint64_t inode = 1; inode <= 3; inode++)
+		assert_int_equal(stamp_bytes(&builds, inode, 7), 100);
+	file_builds_fini(&builds);
+	buf_fini(&payload);
+}
+
 static void test_build_ids_of_many_files(void **state)
 {
 	enum { NR = 200 };
@@ -879,6 +931,7 @@ int main(void)
 		cmocka_unit_test(test_many_build_ids_of_one_path),
 		cmocka_unit_test(test_build_ids_of_files),
 		cmocka_unit_test(test_stamps_of_files),
+		cmocka_unit_test(test_copies_of_files),
 		cmocka_unit_test(test_build_ids_of_many_files),
 		cmocka_unit_test(test_many_are_sorted),
 		cmocka_unit_test(test_empty),

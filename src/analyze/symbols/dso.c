@@ -486,6 +486,12 @@ static char *plain_path(const char *symfs, const char *before, const char *name,
 	return asprintf(&path, "%s%s%s%s", symfs, before, name, behind) < 0 ? NULL : path;
 }
 
+/* Where copies are: also of a file without a build-id. */
+static const struct elf_id *id_of_copy(const struct dso *dso)
+{
+	return dso->build_id.len ? &dso->build_id : &dso->copy_id;
+}
+
 enum file_place {
 	PLACE_BUNDLE_DEBUG,
 	PLACE_BUNDLE,
@@ -508,9 +514,9 @@ static char *place_path(const struct dso *dso, const char *symfs, enum file_plac
 
 	switch (place) {
 	case PLACE_BUNDLE_DEBUG: return copy_path(dso->table->bundle, &dso->build_id, "debug");
-	case PLACE_BUNDLE: return copy_path(dso->table->bundle, &dso->build_id, vdso ? "vdso" : "elf");
+	case PLACE_BUNDLE: return copy_path(dso->table->bundle, id_of_copy(dso), vdso ? "vdso" : "elf");
 	case PLACE_DEBUGLINK: return vdso ? NULL : debuglink_path(dso, symfs);
-	case PLACE_CACHE: return cache_path(&dso->build_id, symfs, vdso ? "vdso" : "elf");
+	case PLACE_CACHE: return cache_path(id_of_copy(dso), symfs, vdso ? "vdso" : "elf");
 	case PLACE_CACHE_DEBUG: return cache_path(&dso->build_id, symfs, "debug");
 	case PLACE_LIB_DEBUG_SUFFIX: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
 	case PLACE_LIB_DEBUG: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
@@ -545,9 +551,18 @@ static bool is_debug_file_of(const struct dso *dso, const char *symfs, const str
 	return is_linked;
 }
 
+/* Whether no build-id, but where it is shows that it is of this object. */
+static bool is_copy(const struct dso *dso, enum file_place place)
+{
+	return !dso->build_id.len && dso->copy_id.len && (place == PLACE_BUNDLE || place == PLACE_CACHE);
+}
+
 static int place_open(const struct dso *dso, const char *symfs, enum file_place place, struct elf_source *ret)
 {
 	size_t len;
+
+	if (dso->only_copy && !is_copy(dso, place))
+		return -ESTALE;
 	/*
 	 * Not with --symfs, where no file of this machine is used; nor for another machine without a build-id, where
 	 * nothing would show that its vdso is another one.
@@ -560,7 +575,8 @@ static int place_open(const struct dso *dso, const char *symfs, enum file_place 
 		return elf_source_open_image(image, len, &dso->build_id, ret);
 	AUTO_FREE char *path = place_path(dso, symfs, place);
 	int err = path ? elf_source_open(path, &dso->build_id, ret) : -ENOENT;
-	if (!err && !dso->build_id.len && place != PLACE_ITSELF && !is_debug_file_of(dso, symfs, ret)) {
+	if (!err && !dso->build_id.len && place != PLACE_ITSELF && !is_copy(dso, place) &&
+	    !is_debug_file_of(dso, symfs, ret)) {
 		elf_source_close(ret);
 		err = -ESTALE;
 	}
@@ -857,6 +873,7 @@ static void decide_identity(struct dso *dso, const char *symfs)
 
 	named_file_open(dso, symfs, &file);
 	const struct file_build_id *recorded = find_by_file(dso, &by_file) ? &by_file : NULL;
+	dso->copy_id = by_file.copy_id;
 	if (!dso->build_id.len && recorded)
 		dso->build_id = recorded->build_id;
 	else if (!dso->build_id.len)
@@ -878,15 +895,16 @@ static void decide_identity(struct dso *dso, const char *symfs)
 	}
 }
 
-/* Without a build-id no file can be recognized as the right one. */
+/* Without a build-id no file can be recognized as the right one, but a copy that the recorder kept. */
 static bool is_lost(const struct dso *dso)
 {
-	return dso->doubt.why && !dso->build_id.len;
+	return dso->only_copy && !dso->copy_id.len;
 }
 
 static void load_file(struct dso *dso, const char *symfs)
 {
 	decide_identity(dso, symfs);
+	dso->only_copy = dso->doubt.why && !dso->build_id.len;
 	if (!is_lost(dso) && load_elf(dso, symfs))
 		dso->doubt.why = DSO_TRUSTED; /* a copy was found elsewhere */
 }

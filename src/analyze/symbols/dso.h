@@ -66,16 +66,16 @@ struct dso {
 	const char *name, *short_name;
 	struct object_id id;    /* as it was mapped */
 	struct elf_id build_id; /* that its files must have; len 0: unknown */
+	struct elf_id copy_id;  /* without a build-id: that of a copy which the recorder kept; len 0: there is none */
 	uint64_t mapped_ns;     /* first; 0: before the recording began, UINT64_MAX: no record says */
 	enum dso_kind kind;
 	uint32_t age; /* number in its table, from 1 */
 	struct dso_table *table;
-	bool loaded;
+	bool loaded, only_copy; /* only_copy: not the file under its name */
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_STRIPPED /* to dynamic symbols, or none */, DSO_ALL_SYMBOLS } source;
 	int refusal; /* why the file under its name cannot be read: -EACCES, -EIO, ...; 0: it can, or there is none */
-	struct jit_code
-		*jit; /* of DSO_PERFMAP: from its jitdump, used instead of the map; owned. NULL: there is none */
+	struct jit_code *jit; /* of DSO_PERFMAP: from its jitdump, in place of the map; owned. NULL: there is none */
 	const struct bpf_lines *bpf_lines; /* of DSO_KSYMBOL; borrowed. NULL: there are none */
 	struct dso_doubt doubt;
 	struct symbols symbols;

@@ -7,6 +7,7 @@
 struct file_build {
 	struct file_build_id known; /* its file: with this generation, also if that is 0; any_generation: with each */
 	bool any_generation;
+	bool several_copies; /* whose contents differ: none is the right one */
 };
 
 void file_builds_fini(struct file_builds *builds)
@@ -49,18 +50,29 @@ static void join(struct file_build_id *known, const struct file_build_id *other)
 	known->stamp = (struct file_stamp){0};
 }
 
+/* Of the file there is a copy, or two that are the same. */
+static void add_copy(struct file_build *build, const struct elf_id *id)
+{
+	struct elf_id *known = &build->known.copy_id;
+
+	build->several_copies |= known->len && !elf_id_equal(known, id);
+	*known = build->several_copies ? (struct elf_id){0} : *id;
+}
+
 static int add(struct file_builds *builds, const struct file_build_id *entry, bool any_generation)
 {
 	struct file_build *build = find(builds, &entry->file, any_generation);
 
-	if (build) {
+	if (build && entry->copy_id.len)
+		add_copy(build, &entry->copy_id);
+	else if (build)
 		join(&build->known, entry);
+	if (build)
 		return 0;
-	}
 	build = pool_take(&builds->pool, sizeof(*build));
 	if (!build)
 		return -ENOMEM;
-	*build = (struct file_build){*entry, any_generation};
+	*build = (struct file_build){.known = *entry, .any_generation = any_generation};
 	return hash_table_add(&builds->by_file, file_hash(&entry->file, any_generation), build);
 }
 
@@ -92,5 +104,7 @@ bool file_builds_find(const struct file_builds *builds, const struct file_id *fi
 	*ret = build->known;
 	if (other)
 		join(ret, &other->known);
+	if (other && !elf_id_equal(&ret->copy_id, &other->known.copy_id))
+		ret->copy_id.len = 0;
 	return true;
 }

@@ -220,7 +220,7 @@ static bool find_package(const char *path, char ret[128])
 /* The recorder reads the build-id of each file that it finds, and keeps copies by build-id alone. */
 static bool was_never_read(const struct dso *dso)
 {
-	return dso->source == DSO_NO_FILE && !dso->build_id.len && dso->table->file_ids.ptr;
+	return dso->source == DSO_NO_FILE && !dso->build_id.len && !dso->copy_id.len && dso->table->file_ids.ptr;
 }
 
 static void put_file(const struct dso *dso, struct buf *out)

@@ -104,13 +104,30 @@ static struct found_object find_file(struct object_search *search, size_t nr, co
 	return (struct found_object){.fd = its < 0 ? fd : its};
 }
 
+/* A copy of an object: how it went, and how many bytes were copied. */
+static void note_kept(struct collected *collected, const char *name, int err, uint64_t bytes, bool under_path)
+{
+	struct kept_objects *kept = &collected->kept;
+
+	kept->nr_too_large += err == -EFBIG;
+	if (err && err != -EFBIG)
+		log_note("%s: cannot keep a copy in %s: %s", name, kept->directory, strerror(-err));
+	if (err || !bytes)
+		return;
+	kept->bytes += bytes;
+	if (under_path)
+		return;
+	kept->nr++;
+	kept->object_bytes += bytes;
+}
+
 /* It will not be found under its path. */
 static void keep_object(const struct build_id *id, int fd, struct collected *collected)
 {
 	const char *directory = collected->kept.directory;
 	AUTO_FD int cache = directory ? object_cache_open(directory) : -1; /* when the first object needs it */
 	struct cache_entry entry = {.dir_fd = cache, .name = id->path, .leaf = "elf"};
-	uint64_t bytes;
+	uint64_t bytes = 0;
 
 	entry.id.len = id->id_bytes;
 	memcpy(entry.id.bytes, id->id, id->id_bytes);
@@ -119,16 +136,30 @@ static void keep_object(const struct build_id *id, int fd, struct collected *col
 	int err = cache < 0 ? cache
 			    : object_cache_put_file(&entry, fd, collected->kept.max_bytes - collected->kept.bytes,
 						    &bytes);
-	collected->kept.nr_too_large += err == -EFBIG;
-	if (err && err != -EFBIG)
-		log_note("%s: cannot keep a copy in %s: %s", id->path, directory, strerror(-err));
+	note_kept(collected, id->path, err, bytes, false);
 	if (cache < 0)
 		collected->kept.directory = NULL; /* said once */
-	if (err)
+}
+
+/* It has no build-id: readers find the copy by what MMAP2 says of the file. */
+static void keep_contents(struct object_search *search, const struct history_object *object,
+			  const struct found_object *found, struct collected *collected)
+{
+	struct kept_objects *kept = &collected->kept;
+	const struct file_id *file = &object->id.file;
+
+	if (!kept->directory || !file->inode || (found->under_path && !kept->bundle))
 		return;
-	collected->kept.nr++;
-	collected->kept.bytes += bytes;
-	collected->kept.object_bytes += bytes;
+	AUTO_FD int cache = object_cache_open(kept->directory);
+	struct cache_entry entry = {.dir_fd = cache, .name = object->name, .leaf = "elf"};
+	uint64_t bytes = 0;
+	int err =
+		cache < 0 ? cache : object_cache_put_contents(&entry, found->fd, kept->max_bytes - kept->bytes, &bytes);
+	note_kept(collected, object->name, err, bytes, found->under_path);
+	if (cache < 0)
+		kept->directory = NULL; /* said once */
+	if (!err)
+		file_build_id_put(&(struct file_build_id){.file = *file, .copy_id = entry.id}, &search->stamps);
 }
 
 /*
@@ -331,8 +362,8 @@ static int file_build_id(struct object_search *search, size_t nr, struct collect
 	const int len = id.len ? id.len : err;
 	if (len > 0 && fd >= 0 && !found.under_path)
 		keep_object(ret, fd, collected);
-	if (len == -ENOENT && fd >= 0 && collected->kept.directory && (collected->kept.bundle || !found.under_path))
-		report_object(&collected->without_id, object->name);
+	if (len == -ENOENT && fd >= 0)
+		keep_contents(search, object, &found, collected);
 	return len;
 }
 

@@ -58,8 +58,7 @@ struct collected {
 	struct object_watch *watch; /* caller's: holds objects open that may be gone; NULL: none */
 	int64_t until_ns;           /* CLOCK_REALTIME: when the recording ended; 0: it ends now */
 	struct kept_objects kept;
-	/* Sampled objects of which no file was found; that have no build-id, by which a copy would be kept. */
-	struct reported_objects gone, without_id;
+	struct reported_objects gone; /* sampled objects of which no file was found */
 	struct progress *progress; /* caller's: bytes read back; its total grows by those of all regions; NULL: none */
 	struct loss_times
 		*losses; /* caller's: gets the records, to find out when records were lost; NULL: not wanted */

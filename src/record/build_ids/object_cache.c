@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/hash_table.h"
 
 enum { ID_TEXT = 2 * ELF_ID_MAX_BYTES + 1 };
 
@@ -138,18 +139,21 @@ static int make_link(const struct cache_entry *entry, const char *place)
 	return errno != EEXIST ? -errno : object_cache_has(entry) ? 0 : mend_link(entry, place, dir, id + 2, target);
 }
 
-bool object_cache_has(const struct cache_entry *entry)
+/* Where readers look for the copy. On the heap; NULL: out of memory. */
+static char *path_by_id(const struct cache_entry *entry)
 {
-	AUTO_FREE char *path = NULL;
-	struct stat status;
-	char id[ID_TEXT];
+	char id[ID_TEXT], *path;
 
 	id_text(&entry->id, id);
-	if (asprintf(&path, ".build-id/%.2s/%s/%s", id, id + 2, entry->leaf) < 0) {
-		path = NULL;
-		return false;
-	}
-	return fstatat(entry->dir_fd, path, &status, 0) == 0 && S_ISREG(status.st_mode);
+	return asprintf(&path, ".build-id/%.2s/%s/%s", id, id + 2, entry->leaf) < 0 ? NULL : path;
+}
+
+bool object_cache_has(const struct cache_entry *entry)
+{
+	AUTO_FREE char *path = path_by_id(entry);
+	struct stat status;
+
+	return path && fstatat(entry->dir_fd, path, &status, 0) == 0 && S_ISREG(status.st_mode);
 }
 
 /* A copy on its way. */
@@ -229,6 +233,88 @@ int object_cache_put_file(const struct cache_entry *entry, int from_fd, uint64_t
 	if (!err && ret_bytes)
 		*ret_bytes = (uint64_t)at;
 	return err;
+}
+
+enum { CHUNK_WORDS = 1 << 15 }; /* of 8 bytes, of a file that is read */
+
+/* The next part of a file of that size: as many bytes as there are, behind them zeroes up to a word. 0 or -errno. */
+static int read_chunk(int fd, uint64_t at, uint64_t bytes, uint64_t ret[CHUNK_WORDS], size_t *ret_len)
+{
+	size_t len = CHUNK_WORDS * sizeof(*ret);
+
+	len = bytes - at < len ? (size_t)(bytes - at) : len;
+	if (len % sizeof(*ret))
+		ret[len / sizeof(*ret)] = 0;
+	*ret_len = len;
+	return fd_pread(fd, ret, len, at);
+}
+
+static int hash_contents(int fd, uint64_t bytes, uint64_t *ret)
+{
+	AUTO_FREE uint64_t *chunk = malloc(CHUNK_WORDS * sizeof(*chunk));
+	uint64_t hash = 0;
+	size_t len;
+
+	for (uint64_t at = 0; at < bytes; at += len) {
+		int err = chunk ? read_chunk(fd, at, bytes, chunk, &len) : -ENOMEM;
+		if (err)
+			return err;
+		for (size_t i = 0; i < (len + sizeof(*chunk) - 1) / sizeof(*chunk); i++)
+			hash = stable_hash_mix(hash, chunk[i]);
+	}
+	*ret = hash;
+	return 0;
+}
+
+/* Whether there is a copy of that id, and it has these contents. 1, 0 or -errno. */
+static int has_contents(const struct cache_entry *entry, int from_fd, uint64_t bytes)
+{
+	AUTO_FREE uint64_t *theirs = malloc(CHUNK_WORDS * sizeof(*theirs)), *ours = malloc(CHUNK_WORDS * sizeof(*ours));
+	AUTO_FREE char *path = path_by_id(entry);
+	struct stat status;
+	size_t len;
+
+	if (!path || !theirs || !ours)
+		return -ENOMEM;
+	AUTO_FD int fd = openat(entry->dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode) || (uint64_t)status.st_size != bytes)
+		return 0;
+	for (uint64_t at = 0; at < bytes; at += len) {
+		int err = read_chunk(from_fd, at, bytes, ours, &len);
+		if (err)
+			return err;
+		if (read_chunk(fd, at, bytes, theirs, &len) || memcmp(ours, theirs, len) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+/*
+ * Others choose what is in their files, and could choose two of one hash: names of the one would be given to the other.
+ * So bytes decide.
+ */
+int object_cache_put_contents(struct cache_entry *entry, int from_fd, uint64_t max_bytes, uint64_t *ret_bytes)
+{
+	enum { MOST_OF_ONE_HASH = 4 };
+	struct stat status;
+	uint64_t hash;
+
+	*ret_bytes = 0;
+	if (fstat(from_fd, &status))
+		return -errno;
+	const uint64_t bytes = (uint64_t)status.st_size;
+	if (status.st_size < 0 || bytes > max_bytes)
+		return -EFBIG;
+	int err = hash_contents(from_fd, bytes, &hash);
+	for (uint8_t number = 0; number < MOST_OF_ONE_HASH && !err; number++) {
+		copy_id_make(bytes, hash, number, &entry->id);
+		int same = has_contents(entry, from_fd, bytes);
+		if (same)
+			return same < 0 ? same : 0;
+		if (!object_cache_has(entry))
+			return object_cache_put_file(entry, from_fd, max_bytes, ret_bytes);
+	}
+	return err ? err : -EEXIST;
 }
 
 int object_cache_put_bytes(const struct cache_entry *entry, struct span bytes)

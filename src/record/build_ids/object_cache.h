@@ -32,4 +32,9 @@ bool object_cache_has(const struct cache_entry *entry);
  * than `max_bytes`, and was not copied; -errno.
  */
 int object_cache_put_file(const struct cache_entry *entry, int from_fd, uint64_t max_bytes, uint64_t *ret_bytes);
+/*
+ * The same for a file without a build-id: entry->id becomes the one that its contents give it (copy_id_make()). A copy
+ * of the same bytes that is there already is taken: *ret_bytes is 0 then. -ENODATA: the file became shorter.
+ */
+int object_cache_put_contents(struct cache_entry *entry, int from_fd, uint64_t max_bytes, uint64_t *ret_bytes);
 int object_cache_put_bytes(const struct cache_entry *entry, struct span bytes);

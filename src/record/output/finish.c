@@ -114,21 +114,10 @@ static void say_gone(const struct collected *collected)
 			 nr > GONE_NAMED_MAX ? ", ..." : "");
 }
 
-/* As Go's linker makes them. */
-static void say_without_id(const struct collected *collected)
-{
-	size_t nr = collected->without_id.nr;
-
-	if (nr)
-		log_note("%zu object%s no build-id (ld --build-id), and no copy is kept: code in %s%s has no names%s",
-			 nr, nr == 1 ? " has" : "s have", buf_text(collected->without_id.names),
-			 nr > GONE_NAMED_MAX ? ", ..." : "", collected->kept.bundle ? " on another machine" : "");
-}
-
 /* The features that only the data tell. Records that cannot be read back leave them out. */
 static int add_collected(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
-	AUTO_BUF struct buf build_ids = {0}, files = {0}, perf_maps = {0}, gone = {0}, without_id = {0};
+	AUTO_BUF struct buf build_ids = {0}, files = {0}, perf_maps = {0}, gone = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
 	struct collected collected = {.build_ids = &build_ids,
 				      .files = &files,
@@ -138,7 +127,6 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .watch = params->watch,
 				      .until_ns = params->until_ns,
 				      .gone = {.names = &gone},
-				      .without_id = {.names = &without_id},
 				      .kept = {.directory = params->cache,
 					       .outside = params->cache ? process_outside_namespace() : 0,
 					       .max_bytes = params->cache_max_bytes,
@@ -157,7 +145,6 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 			progress_end(&progress);
 		say_kept(params, &collected.kept);
 		say_gone(&collected);
-		say_without_id(&collected);
 		if (err)
 			log_note("%s: cannot read the records back for their build-ids: %s", params->path,
 				 strerror(-err));
