@@ -436,6 +436,7 @@ def test_ordinary_user(program, ordinary, paranoid, spawn, steady_sysctl):
     waits = by_tid(waits_of(directory / 'perf.data'))
     threads = threads_of(out)
     assert len(threads) == 2 and ('without call chains' in err) == (paranoid == 2)
+    assert ('without task states and wake-ups' in err) == (paranoid == 1)
     for thread in threads:
         mine = [wait for wait in waits[thread.tid] if not wait.flags & STARTING]
         off = sum(wait.ns for wait in mine)
@@ -443,6 +444,20 @@ def test_ordinary_user(program, ordinary, paranoid, spawn, steady_sysctl):
         blocked = [wait for wait in mine if wait.flags & NO_STATE]
         assert len(blocked) >= 20 and all(wait.flags & NO_WAKE_UP for wait in blocked)
         assert all(bool(wait.nr_frames) == (paranoid == 1) for wait in mine if not wait.flags & SUM)
+
+
+def test_without_tracefs(program, run, tmp_path):
+    """As in a container: what is missing then, and what would help, is told. Root is no help."""
+    def record(*options, status=0):
+        words = [program, 'record', '-e', 'dummy', '--off-cpu', *options, '-o', tmp_path / 'perf.data', '--', 'sleep',
+                 '0.01']
+        return run(['unshare', '-m', 'sh', '-c', 'umount -l /sys && exec "$@"', 'sh', *words], status=status).err
+
+    (note,) = [line for line in record().splitlines() if '--off-cpu' in line]
+    assert 'without task states and wake-ups' in note and 'is /sys mounted' in note
+    assert waits_of(tmp_path / 'perf.data')
+    refused = record('--off-cpu-wakers', status=255)
+    assert 'sched_waking' in refused and 'is /sys mounted' in refused and 'run as root' not in refused
 
 
 LEAVES_A_FULL_RING = """

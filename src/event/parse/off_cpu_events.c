@@ -83,15 +83,21 @@ static int use_no_numbers(struct event *event, const struct off_cpu_setup *setup
 
 static int add_software_switches(struct event_list *list, const struct off_cpu_setup *setup, struct diag *reterr)
 {
+	struct diag why = {.text = "run as root"};
 	int err = event_list_parse(list, "context-switches", reterr);
 
 	if (err)
 		return err;
+	(void)!tracefs_path(&why);
 	if (setup->wakers)
-		return diag_set(reterr, -EACCES,
-				"--off-cpu-wakers needs the tracepoint sched:sched_waking: run as root");
+		return diag_set(reterr, -EACCES, "--off-cpu-wakers needs the tracepoint sched:sched_waking: %s",
+				why.text);
 	struct event *event = &list->events[list->nr - 1];
-	if (!can_sample(&event->attr, 0, true)) {
+	if (can_sample(&event->attr, 0, true)) {
+		log_note("--off-cpu: without task states and wake-ups, so that being ready to run after a wake-up "
+			 "counts as waiting: they need tracepoints: %s",
+			 why.text);
+	} else {
 		event->attr.exclude_kernel = 1;
 		log_note("--off-cpu: only times, without call chains and task states: context switches may not be "
 			 "sampled here; sysctl kernel.perf_event_paranoid=1, or run as root");
