@@ -119,21 +119,30 @@ static void test_lines(void **state)
 	assert_false(control_read(&wire->control) && wire->control.fd < 0);
 }
 
-/* What no newline ends for long is thrown away up to the newline; what follows it is a line again. */
+/* What no newline ends for long is thrown away up to the newline, and answered then; what follows it is a line again.
+ */
 static void test_line_without_end(void **state)
 {
 	struct wire *wire = *state;
-	char junk[CONTROL_LINE_BYTES];
+	char junk[CONTROL_LINE_BYTES], answer[64];
+	int answers[2];
 
 	memset(junk, 'x', sizeof(junk));
 	for (int i = 0; i < 10; i++) {
 		send_bytes(wire, junk, sizeof(junk));
 		assert_null(control_next(&wire->control));
 	}
+	assert_int_equal(pipe2(answers, O_CLOEXEC), 0);
+	wire->control.ack_fd = answers[1];
 	send_bytes(wire, "yy\nping\n", 8);
 	while (control_read(&wire->control))
 		;
 	assert_string_equal(control_next(&wire->control), "ping");
+	close(answers[1]);
+	assert_int_equal(read(answers[0], answer, sizeof(answer)), 21); /* once */
+	assert_memory_equal(answer, "error: line too long\n", 21);
+	close(answers[0]);
+	wire->control.ack_fd = -1;
 	assert_null(control_next(&wire->control));
 }
 

@@ -114,6 +114,19 @@ bool control_read(struct control *control)
 	return false;
 }
 
+void control_reply(struct control *control, const char *line)
+{
+	struct pollfd room = {.fd = control->ack_fd, .events = POLLOUT};
+	size_t len = strlen(line);
+
+	if (control->ack_fd < 0 || send(control->ack_fd, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	    errno != ENOTSOCK)
+		return;
+	/* A pipe that is ready takes PIPE_BUF bytes at once: pipe(7), poll(2). */
+	if (poll(&room, 1, 0) == 1 && room.revents & POLLOUT)
+		(void)!write(control->ack_fd, line, len);
+}
+
 const char *control_next(struct control *control)
 {
 	while (control->at < control->len) {
@@ -127,22 +140,11 @@ const char *control_next(struct control *control)
 		control->at += len + 1;
 		if (!control->overlong && len)
 			return line;
+		if (control->overlong)
+			control_reply(control, "error: line too long\n");
 		control->overlong = false;
 	}
 	return NULL;
-}
-
-void control_reply(struct control *control, const char *line)
-{
-	struct pollfd room = {.fd = control->ack_fd, .events = POLLOUT};
-	size_t len = strlen(line);
-
-	if (control->ack_fd < 0 || send(control->ack_fd, line, len, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-	    errno != ENOTSOCK)
-		return;
-	/* A pipe that is ready takes PIPE_BUF bytes at once: pipe(7), poll(2). */
-	if (poll(&room, 1, 0) == 1 && room.revents & POLLOUT)
-		(void)!write(control->ack_fd, line, len);
 }
 
 /* Logged and answered without control characters. */

@@ -36,7 +36,7 @@ bool control_read(struct control *control);
 
 /*
  * The next whole line, without the newline or NUL that ended it; NULL: there is none yet. Valid until the next
- * control_read().
+ * control_read(). One that is too long is answered here.
  */
 const char *control_next(struct control *control);
 
