@@ -36,6 +36,7 @@ struct cgroup {
 struct object {
 	uint32_t path, build_id; /* texts */
 	enum export_object_kind kind;
+	uint64_t nr_samples; /* with functions of it; those that it calls back from another object more than once */
 };
 
 struct pprof {
@@ -194,6 +195,19 @@ static int pprof_cgroup(struct exporter *exporter, uint32_t number, const char *
 	return 0;
 }
 
+static void count_objects(struct pprof *pprof, const uint64_t locations[], size_t nr, uint64_t nr_samples)
+{
+	const struct place *places[LOCATION_FRAMES_MAX];
+	uint32_t last = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		locations_frames(&pprof->locations, (uint32_t)locations[i], places);
+		if (places[0]->object && places[0]->object != last)
+			pprof->objects[places[0]->object].nr_samples += nr_samples;
+		last = places[0]->object;
+	}
+}
+
 /* As a number that a label may have: -1 is what there is for an unknown pid. */
 static void set_label(Pprof__Label *label, uint32_t key, int32_t number)
 {
@@ -225,6 +239,7 @@ static int put_sum(struct pprof *pprof, const struct sum *sum, int64_t *values)
 		return nr;
 	for (int i = 0; i < nr; i++)
 		locations[i] = numbers[i];
+	count_objects(pprof, locations, (size_t)nr, sum->nr_samples);
 	set_label(&labels[0], pprof->label_keys[0], 0);
 	labels[0].str = thread->comm;
 	set_label(&labels[1], pprof->label_keys[1], (int32_t)thread->pid);
@@ -393,14 +408,47 @@ static int put_about(struct pprof *pprof)
 	return 0;
 }
 
+static bool is_library(const char *path)
+{
+	const char *suffix = strstr(path, ".so");
+
+	return suffix && strchr("._ ", suffix[strlen(".so")]); /* or it ends there */
+}
+
+/* The first mapping is taken for the program (google/pprof, proto/profile.proto), and its name printed. 0: none. */
+static uint32_t main_object(const struct pprof *pprof)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 1; i <= pprof->nr_objects; i++) {
+		const struct object *object = &pprof->objects[i];
+		const char *path = pprof->locations.texts.texts[object->path];
+		const char *name = strrchr(path, '/');
+		if (object->kind == EXPORT_FILE && name && !is_library(name) &&
+		    (!found || object->nr_samples > pprof->objects[found].nr_samples))
+			found = i;
+	}
+	return found;
+}
+
+static void put_mappings(struct pprof *pprof)
+{
+	const uint32_t first = main_object(pprof);
+
+	if (first)
+		put_mapping(pprof, first);
+	for (uint32_t i = 1; i <= pprof->nr_objects; i++)
+		if (i != first)
+			put_mapping(pprof, i);
+}
+
 static int pprof_close(struct exporter *exporter, struct diag *reterr)
 {
 	struct pprof *pprof = pprof_of(exporter);
 	int err = put_sums(pprof);
 
 	(void)reterr;
-	for (uint32_t i = 1; i <= pprof->nr_objects; i++)
-		put_mapping(pprof, i);
+	put_mappings(pprof);
 	if (!err)
 		err = put_about(pprof);
 	put_texts(pprof);

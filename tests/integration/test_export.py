@@ -194,6 +194,14 @@ def test_pprof_mappings(profile, reader):
     assert re.search(r'/libc\.so\.6 [0-9a-f]{40}\b', text) and '/spin' in text and '[kernel.kallsyms]' in text
 
 
+def test_pprof_names_the_program(millrace, tmp_path, programs, reader):
+    """Not what was sampled first, such as the dynamic linker or the kernel: the first mapping is shown above all."""
+    data, out = tmp_path / 'perf.data', tmp_path / 'out.pb.gz'
+    millrace('record', '-q', '-g', '-e', 'cpu-clock', '-c', '20000', '-o', data, '--', programs / 'spin', '-m', '50')
+    millrace('export', '-i', data, '--format=pprof', '-o', out)
+    assert reader('go', 'tool', 'pprof', '-top', out).startswith('File: spin\n')
+
+
 PROTO = pathlib.Path(__file__).resolve().parent.parent.parent / 'src' / 'export' / 'proto'
 
 
