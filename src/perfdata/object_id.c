@@ -303,11 +303,3 @@ bool path_is_jitdump(const char *path)
 	return slash && slash[1] == 'j' && sscanf(slash, "/jit-%d.dump%n", &pid, &len) == 1 && len &&
 	       slash[len] == '\0';
 }
-
-void file_id_to_cache_id(const struct file_id *file, struct elf_id *ret)
-{
-	*ret = (struct elf_id){.len = sizeof(file->major) + sizeof(file->minor) + sizeof(file->inode)};
-	memcpy(ret->bytes, &file->major, sizeof(file->major));
-	memcpy(ret->bytes + sizeof(file->major), &file->minor, sizeof(file->minor));
-	memcpy(ret->bytes + sizeof(file->major) + sizeof(file->minor), &file->inode, sizeof(file->inode));
-}

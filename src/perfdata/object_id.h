@@ -67,11 +67,6 @@ bool file_id_is(const struct file_id *mapped, int fd, const struct stat *status,
 bool path_is_jitdump(const char *path);
 
 /*
- * Makes an id from device, inode and generation, under which a file without a build-id is kept in a cache of objects.
- */
-void file_id_to_cache_id(const struct file_id *file, struct elf_id *ret);
-
-/*
  * The id of the copy that is kept of a file without a build-id, of its size and of a hash of its contents; `number`
  * tells files apart that have both alike. No file has it as its build-id.
  */

@@ -293,6 +293,22 @@ def test_jitdump_is_read_with_its_times(request, millrace, perf, programs, tmp_p
     assert re.search('jit_first.*jit_second', script, re.S) and not re.search('jit_second.*jit_first', script, re.S)
 
 
+def test_jitdumps_of_two_containers(millrace, programs, tmp_path, need_root):
+    """Each in a file system of its own, where the files have one inode, and those one device after another."""
+    (tmp_path / 'own').mkdir()
+    code = (programs / 'jit').read_bytes()
+    home = {**os.environ, 'HOME': str(tmp_path / 'home'), 'LD_PRELOAD': ''}
+    for name in ('jit', 'jot'):
+        (tmp_path / name).write_bytes(code.replace(b'jit_first', name.encode() + b'_first')
+                                      .replace(b'jit_second', name.encode() + b'_second'))
+        (tmp_path / name).chmod(0o700)
+        millrace('record', '-k', 'mono', '-e', 'cpu-clock', '-F', '1999', '-o', f'{name}.data', '--', 'unshare', '-m',
+                 'sh', '-ec', f'mount -t tmpfs none own; ./{name} 0.3 own dump', cwd=tmp_path, env=home)
+    for name in ('jit', 'jot'):
+        out = millrace('report', '-i', tmp_path / f'{name}.data', '-s', 'sym', '-g', 'none', env=home).out
+        assert set(re.findall(r'j[io]t_\w+', out)) == {f'{name}_first', f'{name}_second'}, out
+
+
 def test_jitdump_without_its_clock_names_nothing_that_moved(millrace, programs, tmp_path, need_root):
     recorded = record_dump(millrace, programs, tmp_path)
     found = shares(millrace('report', '-i', recorded.data, '-s', 'sym').out)

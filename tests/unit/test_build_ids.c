@@ -687,15 +687,16 @@ static bool object_of(void *function, char ret[4096])
 	return dladdr(function, &info) && realpath(info.dli_fname, ret);
 }
 
-/* A file of 3000 bytes, mapped; its copy is kept under *ret_id. */
-static void put_jitdump(struct buf *out, const char *directory, unsigned nr, struct elf_id *ret_id)
+/* A file of 3000 bytes, mapped. */
+static struct file_id put_jitdump(struct buf *out, const char *directory, unsigned nr)
 {
 	char path[64];
 	struct stat status;
 
 	snprintf(path, sizeof(path), "%s/jit-%u.dump", directory, nr);
 	AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_true(fd >= 0 && ftruncate(fd, 3000) == 0 && fstat(fd, &status) == 0);
+	assert_true(fd >= 0 && write(fd, &nr, sizeof(nr)) == sizeof(nr) && ftruncate(fd, 3000) == 0 &&
+		    fstat(fd, &status) == 0);
 	const struct file_id file = {
 		.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino};
 	struct record_mmap2 record = {
@@ -713,34 +714,46 @@ static void put_jitdump(struct buf *out, const char *directory, unsigned nr, str
 	record_put(out, &record, sizeof(record), span_of_text(path), 0);
 	put_trailer(out, 1);
 	close_record(out, at);
-	file_id_to_cache_id(&file, ret_id);
+	return file;
+}
+
+/* len 0: there is none. */
+static struct elf_id copy_of(const struct buf *files, const struct file_id *file)
+{
+	struct cursor at = cursor_over(buf_span(files));
+	struct file_build_id entry;
+
+	while (file_build_id_next(&at, &entry))
+		if (file_id_equal(&entry.file, file) && entry.copy_id.len)
+			return entry.copy_id;
+	return (struct elf_id){0};
 }
 
 /* A bundle gets those under their path, too: a file may be as long as its process likes, and take no room itself. */
 static void copies_of_jitdumps_have_a_bound(void **state)
 {
-	AUTO_BUF struct buf stream = {0}, ids = {0};
+	AUTO_BUF struct buf stream = {0}, ids = {0}, files = {0};
 	char directory[] = "/tmp/millrace-build-ids-XXXXXX", cache_path[64], command[128];
-	struct elf_id copies[2];
+	struct file_id dumps[2];
 
 	(void)state;
 	assert_non_null(mkdtemp(directory));
 	snprintf(cache_path, sizeof(cache_path), "%s/cache", directory);
 	for (unsigned i = 0; i < 2; i++)
-		put_jitdump(&stream, directory, i + 1, &copies[i]);
+		dumps[i] = put_jitdump(&stream, directory, i + 1);
 	put_sample(&stream, 10, 0x5000, 2);
 	struct collected collected = {.build_ids = &ids,
+				      .files = &files,
 				      .kept = {.directory = cache_path, .max_bytes = 5000, .bundle = true}};
 	int err = scan(&stream, &plain, 1, &collected);
 	AUTO_FD int cache = open(cache_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool has[2];
-	for (unsigned i = 0; i < 2; i++)
-		has[i] = object_cache_has(
-			&(struct cache_entry){.dir_fd = cache, .name = "", .id = copies[i], .leaf = "dump"});
+	const struct elf_id copies[2] = {copy_of(&files, &dumps[0]), copy_of(&files, &dumps[1])};
+	bool has =
+		object_cache_has(&(struct cache_entry){.dir_fd = cache, .name = "", .id = copies[0], .leaf = "dump"});
 	snprintf(command, sizeof(command), "rm -r %s", directory);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(err, 0);
-	assert_true(has[0] && !has[1]);
+	assert_true(copies[0].len && has && !copies[1].len);
 	assert_int_equal(collected.kept.bytes, 3000);
 	assert_int_equal(collected.kept.nr + collected.kept.object_bytes, 0); /* they are under their path */
 }
@@ -748,19 +761,19 @@ static void copies_of_jitdumps_have_a_bound(void **state)
 /* Its user could put another file under the path, one that only root can read. */
 static void a_jitdump_whose_file_is_not_known_is_not_copied(void **state)
 {
-	AUTO_BUF struct buf stream = {0}, ids = {0};
+	AUTO_BUF struct buf stream = {0}, ids = {0}, files = {0};
 	char directory[] = "/tmp/millrace-build-ids-XXXXXX", cache_path[64], path[64], command[128];
-	struct elf_id copy;
 
 	(void)state;
 	assert_non_null(mkdtemp(directory));
 	snprintf(cache_path, sizeof(cache_path), "%s/cache", directory);
 	snprintf(path, sizeof(path), "%s/jit-1.dump", directory);
-	put_jitdump(&stream, directory, 1, &copy);
+	(void)put_jitdump(&stream, directory, 1);
 	buf_fini(&stream);
 	put_map(&stream, 10, 0x1000, path, 1);
 	put_sample(&stream, 10, 0x5000, 2);
 	struct collected collected = {.build_ids = &ids,
+				      .files = &files,
 				      .kept = {.directory = cache_path, .max_bytes = 5000, .bundle = true}};
 	int err = scan(&stream, &plain, 1, &collected);
 	snprintf(command, sizeof(command), "rm -r %s", directory);

@@ -724,17 +724,26 @@ static void load_perf_map(struct dso *dso, const char *symfs)
 		dso->doubt.why = DSO_TRUSTED;
 }
 
+/* By device and inode, with which the recorder stored what is known of it. */
+static bool find_by_file(struct dso_table *table, const struct file_id *file, struct file_build_id *ret)
+{
+	if (!file->inode || (!table->builds.filled && file_builds_fill(&table->builds, table->file_ids)))
+		return false;
+	return file_builds_find(&table->builds, file, ret);
+}
+
 void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs)
 {
 	const struct object_mapping mapped = {.file = id->file};
 	bool foreign = !symfs[0] && dso->table->of_another_machine; /* a file of that name is another one */
 	bool ours = !symfs[0] && !foreign && dso->table->of_this_boot;
-	struct elf_id copy;
+	struct file_build_id known = {.stamp = {0}};
 	int err = 0;
 
-	file_id_to_cache_id(&id->file, &copy);
-	char *const paths[] = {copy_path(dso->table->bundle, &copy, "dump"),
-			       foreign ? NULL : plain_path(symfs, "", path, ""), cache_path(&copy, symfs, "dump")};
+	(void)find_by_file(dso->table, &id->file, &known); /* else there is no copy */
+	char *const paths[] = {copy_path(dso->table->bundle, &known.copy_id, "dump"),
+			       foreign ? NULL : plain_path(symfs, "", path, ""),
+			       cache_path(&known.copy_id, symfs, "dump")};
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		AUTO_FD int fd =
 			paths[i] && !dso->jit ? object_file_open(paths[i], i == 1 && ours ? &mapped : NULL) : -1;
@@ -808,16 +817,6 @@ static void named_file_open(struct dso *dso, const char *symfs, struct named_fil
 		ret->is_mapped = file_id_is(&dso->id.file, ret->fd, &ret->status, !dso->table->of_this_boot);
 }
 
-/* By device and inode, with which the recorder stored what is known of it. */
-static bool find_by_file(struct dso *dso, struct file_build_id *ret)
-{
-	struct dso_table *table = dso->table;
-
-	if (!dso->id.file.inode || (!table->builds.filled && file_builds_fill(&table->builds, table->file_ids)))
-		return false;
-	return file_builds_find(&table->builds, &dso->id.file, ret);
-}
-
 /*
  * Whether a file without a build-id contains what was mapped, as far as is known. `recorded`: NULL: the recorder says
  * nothing of it.
@@ -872,7 +871,7 @@ static void decide_identity(struct dso *dso, const char *symfs)
 	struct file_build_id by_file = {.stamp = {0}};
 
 	named_file_open(dso, symfs, &file);
-	const struct file_build_id *recorded = find_by_file(dso, &by_file) ? &by_file : NULL;
+	const struct file_build_id *recorded = find_by_file(dso->table, &dso->id.file, &by_file) ? &by_file : NULL;
 	dso->copy_id = by_file.copy_id;
 	if (!dso->build_id.len && recorded)
 		dso->build_id = recorded->build_id;

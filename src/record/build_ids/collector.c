@@ -141,58 +141,45 @@ static void keep_object(const struct build_id *id, int fd, struct collected *col
 		collected->kept.directory = NULL; /* said once */
 }
 
-/* It has no build-id: readers find the copy by what MMAP2 says of the file. */
-static void keep_contents(struct object_search *search, const struct history_object *object,
-			  const struct found_object *found, struct collected *collected)
+/*
+ * Of a file without a build-id: readers find the copy by what MMAP2 says of the file, in an entry of `files` for
+ * MAPPED_FILES.
+ */
+static void keep_contents(const struct history_object *object, const struct found_object *found, const char *leaf,
+			  struct collected *collected, struct buf *files)
 {
 	struct kept_objects *kept = &collected->kept;
-	const struct file_id *file = &object->id.file;
+	struct file_build_id known = {.file = object->id.file};
 
-	if (!kept->directory || !file->inode || (found->under_path && !kept->bundle))
+	if (!kept->directory || !known.file.inode || !files || (found->under_path && !kept->bundle))
 		return;
 	AUTO_FD int cache = object_cache_open(kept->directory);
-	struct cache_entry entry = {.dir_fd = cache, .name = object->name, .leaf = "elf"};
+	struct cache_entry entry = {.dir_fd = cache, .name = object->name, .leaf = leaf};
 	uint64_t bytes = 0;
 	int err =
 		cache < 0 ? cache : object_cache_put_contents(&entry, found->fd, kept->max_bytes - kept->bytes, &bytes);
 	note_kept(collected, object->name, err, bytes, found->under_path);
 	if (cache < 0)
 		kept->directory = NULL; /* said once */
+	known.copy_id = entry.id;
 	if (!err)
-		file_build_id_put(&(struct file_build_id){.file = *file, .copy_id = entry.id}, &search->stamps);
+		file_build_id_put(&known, files);
 }
 
 /*
  * Of code compiled at run time, which has the times of CLOCK_MONOTONIC. The process goes on writing after it has mapped
- * the file.
+ * the file. With a build-id in place of its file, what is under the path may be anything, also what its user cannot
+ * read.
  */
 static void keep_jitdump(const struct history_object *object, struct collected *collected)
 {
 	const struct object_mapping mapped = {.file = object->id.file};
-	struct kept_objects *kept = &collected->kept;
-	int under_path = object_file_open(object->name, &mapped);
+	AUTO_FD int under_path = mapped.file.inode ? object_file_open(object->name, &mapped) : -ENOENT;
 	int fd_kept = under_path < 0 ? object_watch_find(collected->watch, &mapped.file) : -1;
-	AUTO_FD int fd = under_path < 0 && fd_kept >= 0 ? fcntl(fd_kept, F_DUPFD_CLOEXEC, 0) : under_path;
-	AUTO_FD int cache = -1;
-	struct cache_entry entry = {.name = object->name, .leaf = "dump"};
-	uint64_t bytes;
+	const struct found_object found = {under_path < 0 ? fd_kept : under_path, under_path >= 0};
 
-	/* With a build-id in place of its file, what is under the path may be anything, also what its user cannot read.
-	 */
-	if (!kept->directory || fd < 0 || (under_path >= 0 && !kept->bundle) || !mapped.file.inode)
-		return;
-	cache = entry.dir_fd = object_cache_open(kept->directory);
-	file_id_to_cache_id(&object->id.file, &entry.id);
-	int err = cache < 0 ? cache : object_cache_put_file(&entry, fd, kept->max_bytes - kept->bytes, &bytes);
-	if (err)
-		log_note("%s: cannot keep a copy in %s: %s", object->name, kept->directory, strerror(-err));
-	if (err)
-		return;
-	kept->bytes += bytes;
-	if (under_path < 0) {
-		kept->nr++;
-		kept->object_bytes += bytes;
-	}
+	if (found.fd >= 0)
+		keep_contents(object, &found, "dump", collected, collected->files);
 }
 
 static void keep_jitdumps(const struct map_history *history, const struct event_desc *event,
@@ -363,7 +350,7 @@ static int file_build_id(struct object_search *search, size_t nr, struct collect
 	if (len > 0 && fd >= 0 && !found.under_path)
 		keep_object(ret, fd, collected);
 	if (len == -ENOENT && fd >= 0)
-		keep_contents(search, object, &found, collected);
+		keep_contents(object, &found, "elf", collected, &search->stamps);
 	return len;
 }
 
