@@ -47,22 +47,23 @@ static uint64_t count_kept(const struct sample *sample, const struct callchain *
 	return i;
 }
 
-size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_header *record,
-			 const struct sample *sample, const struct callchain *user)
+/* `to` may be the record. */
+static size_t convert(const struct perf_event_attr *attr, const struct perf_event_header *record,
+		      const struct sample *sample, const struct callchain *user, uint8_t *to)
 {
-	uint8_t *start = (uint8_t *)record, *end = start + record->size;
+	const uint8_t *start = (const uint8_t *)record, *end = start + record->size;
 	bool has_chain = attr->sample_type & PERF_SAMPLE_CALLCHAIN;
 	/* The chain, its count first, is the first field of many words, but for READ. */
-	uint8_t *chain = start + (has_chain ? (size_t)((const uint8_t *)sample->ips - start) - sizeof(sample->nr_ips)
-					    : sample_shape(attr).words_bytes + sample->read.len);
-	uint8_t *behind_chain = chain + (has_chain ? (1 + sample->nr_ips) * sizeof(uint64_t) : 0);
-	uint8_t *dump = start + ((const uint8_t *)sample->user_dump.ptr - start);
-	uint8_t *behind_dump = dump + sample->user_dump.len;
+	const size_t at = has_chain ? (size_t)((const uint8_t *)sample->ips - start) - sizeof(sample->nr_ips)
+				    : sample_shape(attr).words_bytes + sample->read.len;
+	const uint8_t *behind_chain = start + at + (has_chain ? (1 + sample->nr_ips) * sizeof(uint64_t) : 0);
+	const uint8_t *dump = sample->user_dump.ptr;
+	const uint8_t *behind_dump = dump + sample->user_dump.len;
 	unsigned nr_frames;
 	uint64_t nr_kept = count_kept(sample, user, &nr_frames);
 
 	/* In words: what there is room for, what the chain's count and the marker take. */
-	size_t room = (size_t)(behind_chain - chain) + sample->user_dump.len;
+	size_t room = (size_t)(behind_chain - start) - at + sample->user_dump.len;
 	size_t taken = (1 + nr_kept + 1) * sizeof(uint64_t);
 	size_t nr_user = user->nr < user->most - nr_frames ? user->nr : user->most - nr_frames;
 	if (taken >= room)
@@ -71,9 +72,11 @@ size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_h
 		nr_user = (room - taken) / sizeof(uint64_t);
 
 	uint64_t nr = nr_kept + (nr_user ? 1 + nr_user : 0), marker = PERF_CONTEXT_USER;
-	uint8_t *user_part = chain + (1 + nr_kept) * sizeof(uint64_t);
+	uint8_t *chain = to + at, *user_part = chain + (1 + nr_kept) * sizeof(uint64_t);
 	uint8_t *middle = chain + (1 + nr) * sizeof(uint64_t); /* of what stands between chain and dump */
 	size_t middle_bytes = (size_t)(dump - behind_chain);
+	if (to != start)
+		memcpy(to, start, has_chain ? at + (1 + nr_kept) * sizeof(uint64_t) : at);
 	memmove(middle, behind_chain, middle_bytes);
 	memmove(middle + middle_bytes, behind_dump, (size_t)(end - behind_dump));
 	memcpy(chain, &nr, sizeof(nr));
@@ -81,6 +84,19 @@ size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_h
 		memcpy(user_part, &marker, sizeof(marker));
 		memcpy(user_part + sizeof(marker), user->ips, nr_user * sizeof(uint64_t));
 	}
-	record->size = (uint16_t)(middle + middle_bytes + (end - behind_dump) - start);
-	return record->size;
+	struct perf_event_header *header = (struct perf_event_header *)to;
+	header->size = (uint16_t)(middle + middle_bytes + (end - behind_dump) - to);
+	return header->size;
+}
+
+size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_header *record,
+			 const struct sample *sample, const struct callchain *user)
+{
+	return convert(attr, record, sample, user, (uint8_t *)record);
+}
+
+size_t callchain_convert_copy(const struct perf_event_attr *attr, const struct perf_event_header *record,
+			      const struct sample *sample, const struct callchain *user, uint8_t *to)
+{
+	return convert(attr, record, sample, user, to);
 }

@@ -46,3 +46,8 @@ struct callchain {
  */
 size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_header *record,
 			 const struct sample *sample, const struct callchain *user);
+
+/* Likewise, into `to`, which has room for the record and is 8-aligned; the record stays as it is, and the sample valid.
+ */
+size_t callchain_convert_copy(const struct perf_event_attr *attr, const struct perf_event_header *record,
+			      const struct sample *sample, const struct callchain *user, uint8_t *to);

@@ -141,8 +141,13 @@ static void check(uint64_t sample_type, const struct content *content, const str
 	assert_false(callchain_is_dump(&after_attr));
 	assert_int_equal(sample_decode(&attr, copy, &before), 0);
 	assert_int_equal(sample_decode(&attr, record, &decoded), 0);
-	size_t size = callchain_convert(&attr, record, &decoded, user);
-	assert_int_equal(record->size, size);
+	struct perf_event_header *elsewhere = malloc(copy->size);
+	assert_non_null(elsewhere);
+	assert_int_equal(callchain_convert_copy(&attr, copy, &before, user, (uint8_t *)elsewhere),
+			 callchain_convert(&attr, record, &decoded, user));
+	size_t size = record->size;
+	assert_memory_equal(elsewhere, record, size);
+	free(elsewhere);
 	assert_true(size <= copy->size);
 	assert_int_equal(sample_decode(&after_attr, record, &after), 0);
 	check_others(&before, &after);
