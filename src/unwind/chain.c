@@ -39,6 +39,8 @@ struct unwind_cache {
 	const struct unwind_arch *arch;
 	uint64_t mask;                       /* the sampled registers that `positions` is of */
 	bool whole;                          /* all that are needed are sampled */
+	bool never_waits;                    /* unwind_chain.never_waits */
+	bool is_made;                        /* unwind_cache_prepare() */
 	uint8_t positions[UNWIND_REGISTERS]; /* of DWARF's registers among the sampled ones */
 	uint8_t pc_position;
 	struct cached entries[CACHE_ENTRIES];
@@ -64,14 +66,19 @@ void unwind_cache_free(struct unwind_cache *cache)
 	free(cache);
 }
 
-static struct table_rule rule_at_address(struct unwind_cache *cache, struct unwind_table *table, uint64_t address)
+/* NULL: it would have to be made, for which this cache does not wait. */
+static const struct table_rule *rule_at_address(struct unwind_cache *cache, struct unwind_table *table,
+						uint64_t address)
 {
 	uint64_t hash = ((uintptr_t)table + address) * 0x9e3779b97f4a7c15ull;
 	struct known_rule *known = &cache->known[hash >> (64 - KNOWN_BITS)];
 
-	if (known->table != table || known->address != address)
-		*known = (struct known_rule){table, address, table_find(table, address)};
-	return known->found;
+	if (known->table == table && known->address == address)
+		return &known->found;
+	if (cache->never_waits && !table_has(table, address))
+		return NULL;
+	*known = (struct known_rule){table, address, table_find(table, address)};
+	return &known->found;
 }
 
 static void sort_slots(const struct unwind_arch *arch, struct cached *entry)
@@ -99,9 +106,11 @@ static struct unwind_object *look_up(struct unwind_cache *cache, const struct un
 	if (state == UNWIND_OBJECT_NO_FILE) /* it may be found later */
 		entry->generation = 0;
 	if (state == UNWIND_OBJECT_READY && table_address(object->table, offset, &address)) {
-		struct table_rule found = rule_at_address(cache, object->table, address);
-		entry->rule = found.rule;
-		entry->wide = found.wide;
+		const struct table_rule *found = rule_at_address(cache, object->table, address);
+		if (!found)
+			return object;
+		entry->rule = found->rule;
+		entry->wide = found->wide;
 		entry->in_file = true;
 		sort_slots(cache->arch, entry);
 	}
@@ -385,12 +394,18 @@ static void touch(struct unwind_cache *cache)
 	memset(cache->last, 0, sizeof(cache->last));
 }
 
+void unwind_cache_prepare(struct unwind_cache *cache)
+{
+	touch(cache);
+	cache->is_made = true;
+}
+
 /* Where the registers are among those that were sampled; the same for all samples of an event. */
 static void learn_positions(struct unwind_cache *cache, uint64_t mask)
 {
 	const struct unwind_arch *arch = cache->arch;
 
-	if (!cache->mask) /* the first sample */
+	if (!cache->mask && !cache->is_made) /* the first sample */
 		touch(cache);
 	cache->mask = mask;
 	cache->whole = mask >> arch->sampled_pc & 1;
@@ -596,6 +611,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	chain->nr = 0;
 	chain->object = NULL;
 	chain->end = UNWIND_NO_REGISTERS;
+	cache->never_waits = chain->never_waits;
 	if (!first_frame(cache, regs, stack, &frame)) {
 		/* What is not unwound here, as a 32-bit program, was executing something all the same. */
 		if (stack.len && chain->max && unwind_sampled_pc(cache, regs, &chain->ips[0])) {
@@ -636,6 +652,7 @@ bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *s
 	struct unwind_object *object;
 	uint64_t caller;
 
+	cache->never_waits = false;
 	if (!arch || !arch->sampled_lr || regs->abi != PERF_SAMPLE_REGS_ABI_64 ||
 	    !unwind_sampled_register(regs, arch->sampled_lr, &caller) || !(caller &= arch->address_bits))
 		return false;

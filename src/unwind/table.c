@@ -782,14 +782,25 @@ static size_t find_last(const uint32_t *starts, size_t stride, size_t nr, uint32
 	return first;
 }
 
-static uint16_t find_number(struct unwind_table *table, uint64_t pc)
+/* The part that has the rows of the function at pc. false: there is none. */
+static bool find_part(const struct unwind_table *table, uint64_t pc, size_t *ret)
 {
 	enum { STRIDE = sizeof(struct table_function) / sizeof(uint32_t) };
 
 	if (!table->nr_functions || pc >= UINT32_MAX || pc < table->functions[0].start)
-		return NO_CFI;
+		return false;
 	size_t function = find_last(&table->functions->start, STRIDE, table->nr_functions, (uint32_t)pc);
-	const struct table_part *part = part_of(table, function / TABLE_PART_FUNCTIONS);
+	*ret = function / TABLE_PART_FUNCTIONS;
+	return true;
+}
+
+static uint16_t find_number(struct unwind_table *table, uint64_t pc)
+{
+	size_t number;
+
+	if (!find_part(table, pc, &number))
+		return NO_CFI;
+	const struct table_part *part = part_of(table, number);
 	if (!part || !part->nr_rows || pc < part->pcs[0])
 		return NO_CFI;
 	return table_part_rules(part)[find_last(part->pcs, 1, part->nr_rows, (uint32_t)pc)];
@@ -800,6 +811,14 @@ struct table_rule table_find(struct unwind_table *table, uint64_t address)
 	const struct unwind_rule *rule = rule_at(table, find_number(table, address - table->base));
 
 	return (struct table_rule){rule, rule->flags & RULE_WIDE ? rule->wide : NULL};
+}
+
+bool table_has(const struct unwind_table *table, uint64_t address)
+{
+	size_t number;
+
+	return !find_part(table, address - table->base, &number) ||
+	       atomic_load_explicit(&table->parts[number], memory_order_acquire);
 }
 
 struct span table_expression(const struct wide_rule *wide, int32_t value)

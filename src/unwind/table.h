@@ -170,6 +170,8 @@ struct table_rule {
 	const struct wide_rule *wide;   /* of RULE_WIDE */
 };
 struct table_rule table_find(struct unwind_table *table, uint64_t address);
+/* Whether it is there already: then table_find() takes no lock and makes nothing. */
+bool table_has(const struct unwind_table *table, uint64_t address);
 
 /* The operations of an expression of a wide rule. */
 struct span table_expression(const struct wide_rule *wide, int32_t value);

@@ -26,10 +26,8 @@ struct unwind_tables;
  * tables; what would exceed it gets none. NULL: out of memory, or of random numbers.
  */
 struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes);
-void unwind_tables_free(struct unwind_tables *tables); /* after all caches. NULL is fine */
-
-/* Whether chains can be unwound on that arch at all. */
-bool unwind_tables_supported(const struct unwind_tables *tables);
+void unwind_tables_free(struct unwind_tables *tables);            /* after all caches. NULL is fine */
+bool unwind_tables_supported(const struct unwind_tables *tables); /* whether that arch can be unwound at all */
 
 /*
  * The object that the caller identifies by these bytes (a device and inode, a build-id, a pointer); it is made at the
@@ -80,7 +78,8 @@ void unwind_tables_stats(struct unwind_tables *tables, struct unwind_stats *ret)
 
 /* Used by one thread at a time. NULL: out of memory. */
 struct unwind_cache *unwind_cache_new(struct unwind_tables *tables);
-void unwind_cache_free(struct unwind_cache *cache); /* NULL is fine */
+void unwind_cache_prepare(struct unwind_cache *cache); /* makes its memory now, else at the first sample */
+void unwind_cache_free(struct unwind_cache *cache);    /* NULL is fine */
 
 /* An address space at the time of a sample. */
 struct unwind_space {
@@ -101,7 +100,7 @@ enum unwind_end {
 	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow to code */
 	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack or not to code: it is damaged, or was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and no frame pointer to follow to code */
-	UNWIND_NOT_READY,    /* the table of `object` is yet to be built; nr is 0 */
+	UNWIND_NOT_READY,    /* the table of `object`, or a row of it, is yet to be made; nr is 0 */
 	UNWIND_NO_REGISTERS, /* no user registers or stack (kernel thread); or a 32-bit program: one frame */
 	UNWIND_NR_ENDS,
 };
@@ -123,6 +122,7 @@ struct unwind_chain {
 	unsigned max;
 	uint64_t thread;     /* set by the caller: its last chain's frames may be taken, without `cfas`; 0: none */
 	uint64_t dump_bytes; /* set by the caller: of stack that were to be copied; 0: not known, no SHORT_COPY */
+	bool never_waits; /* set by the caller: no lock, no memory; where a row is yet to be made: UNWIND_NOT_READY */
 	unsigned nr;
 	enum unwind_end end;
 	struct unwind_object *object; /* of UNWIND_NOT_READY, else NULL */

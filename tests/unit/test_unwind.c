@@ -242,6 +242,43 @@ static void test_simple_frames(void **state)
 	assert_chain(process, UNWIND_FULL, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7));
 }
 
+/* Who never waits has no chain until another one has made the rows. */
+static void test_rows_that_are_yet_to_be_made(void **state)
+{
+	struct process *process = new_process("x86_64", SAMPLED_MASK);
+	struct unwind_cache *other = unwind_cache_new(process->tables), *first = process->cache;
+	struct fake_elf elf;
+
+	(void)state;
+	assert_non_null(other);
+	unwind_cache_prepare(other);
+	make_x86(&elf);
+	int fd = fake_elf_open(&elf);
+	assert_true(fd >= 0);
+	assert_int_equal(unwind_object_build(process->object, fd, NULL), 0);
+	close(fd);
+	process->regs[SP] = STACK;
+	process->words[0] = BASE + SAVES + 8;
+	process->words[4] = BASE + OUTERMOST + 4;
+	process->cache = other;
+	process->chain.never_waits = true;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_int_equal(process->chain.end, UNWIND_NOT_READY);
+	assert_int_equal(process->chain.nr, 0);
+	assert_ptr_equal(process->chain.object, process->object);
+	process->cache = first;
+	process->chain.never_waits = false;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_int_equal(process->chain.end, UNWIND_COMPLETE);
+	process->cache = other;
+	process->chain.never_waits = true;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7, BASE + OUTERMOST + 3));
+	process->cache = first;
+	unwind_cache_free(other);
+	end((void **)&process);
+}
+
 /* As one that does not return: behind it stands another function, whose rule is not the caller's. */
 static void test_a_call_that_ends_its_function(void **state)
 {
@@ -1105,7 +1142,8 @@ static void test_generations(void **state)
 	assert_ptr_not_equal(process->object, object);
 	process->space.generation = 2;
 	unwind_at(process, FRAMELESS, 8);
-	assert_chain(process, UNWIND_NOT_READY, NULL, 0);
+	assert_int_equal(process->chain.end, UNWIND_NOT_READY);
+	assert_int_equal(process->chain.nr, 0);
 	assert_ptr_equal(process->chain.object, process->object);
 	assert_int_equal(unwind_object_build(process->object, -1, NULL), -ENOENT);
 	unwind_at(process, FRAMELESS, 8);
@@ -1716,6 +1754,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_simple_frames, start, end),
+		cmocka_unit_test(test_rows_that_are_yet_to_be_made),
 		cmocka_unit_test_setup_teardown(test_a_call_that_ends_its_function, start, end),
 		cmocka_unit_test_setup_teardown(test_last_chain, start, end),
 		cmocka_unit_test_setup_teardown(test_last_chain_of_random_stacks, start, end),
