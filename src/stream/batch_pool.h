@@ -72,8 +72,7 @@ struct batch_pool_totals {
 	uint64_t most_bytes; /* the most memory that was in use at any time */
 	uint64_t full_ns;    /* how long draining threads waited because all memory was in use */
 	struct pool_drops drops[POOL_DROP_REASONS]; /* by stages; the first one without a reason ends the list */
-	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers; the latter up to some batches ago, and all of it when
-					       they have ended */
+	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers; the latter without their last batches until they end */
 };
 
 struct batch_pool {
@@ -84,8 +83,9 @@ struct batch_pool {
 	struct extent_stats *stats;  /* read only */
 	struct stack_cutter *cutter; /* NULL: nothing dumps stacks */
 	bool trims, thorough, no_index;
-	atomic_uint stack_bytes; /* the most bytes of a stack dump that are kept; read without the lock */
-	atomic_int level_now;    /* the present compression level, read without the lock; 0 while `overtaken` */
+	atomic_uint stack_bytes;          /* the most bytes of a stack dump that are kept; read without the lock */
+	struct record_observer *observer; /* stream.h; borrowed; set before anything is drained; NULL: none */
+	atomic_int level_now; /* the present compression level, read without the lock; 0 while `overtaken` */
 	/* CLOCK_MONOTONIC: a draining thread waited for memory; UINT64_MAX: one waits now; 0: never */
 	_Atomic uint64_t full_until_ns;
 	struct batch_job *jobs; /* heap */

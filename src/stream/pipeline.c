@@ -2,6 +2,7 @@
 #include "stream/pipeline.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "stream/producers.h"
 #include "stream/retained.h"
 #include "stream/stage.h"
+#include "stream/stream.h"
 #include "sysinfo/thread.h"
 
 /* What one thread fills. */
@@ -788,13 +790,35 @@ static void skip_spans(struct span spans[2], size_t len)
 	}
 }
 
-/*
- * Copies the first `len` bytes of the spans, and takes them off. `cutter`: record by record, stack dumps without what
- * is not stack, or shorter; NULL: as they are. A record may wrap in the ring, not in the batch.
- */
-static void copy_records(struct batch *batch, struct stack_cutter *cutter, unsigned stack_bytes, struct span spans[2],
-			 size_t len)
+static bool is_task_event(uint32_t type)
 {
+	return type == PERF_RECORD_COMM || type == PERF_RECORD_FORK || type == PERF_RECORD_EXIT ||
+	       type == PERF_RECORD_MMAP || type == PERF_RECORD_MMAP2 || type == PERF_RECORD_LOST;
+}
+
+/* A record that does not wrap: shorter, if it is a sample. Returns the bytes of the copy. */
+static size_t copy_record(const struct producer *producer, unsigned stack_bytes, const uint8_t *record, uint8_t *to)
+{
+	const struct perf_event_header *header = (const struct perf_event_header *)record;
+	struct ring_converter *converter = producer->writer.converter;
+	size_t bytes = 0;
+
+	if (converter && header->type == PERF_RECORD_SAMPLE)
+		bytes = converter->convert(converter, record, to);
+	return bytes ? bytes : stack_cut_copy(producer->pipeline->pool->cutter, record, stack_bytes, to);
+}
+
+/*
+ * Copies the first `len` bytes of the spans, and takes them off. Where stacks are dumped: record by record, dumps
+ * without what is not stack, or shorter. A record may wrap in the ring, not in the batch.
+ */
+static void copy_records(struct producer *producer, struct span spans[2], size_t len)
+{
+	struct batch_pool *pool = producer->pipeline->pool;
+	struct stack_cutter *cutter = pool->cutter;
+	struct batch *batch = &producer->filling->batch;
+	const unsigned stack_bytes = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
+
 	while (len) {
 		struct span *from = &spans[spans[0].len ? 0 : 1];
 		struct perf_event_header header = {0};
@@ -806,7 +830,7 @@ static void copy_records(struct batch *batch, struct stack_cutter *cutter, unsig
 		}
 		bool cuts = cutter && bytes == header.size;
 		if (cuts && bytes <= from->len) {
-			batch->len += stack_cut_copy(cutter, from->ptr, stack_bytes, to);
+			batch->len += copy_record(producer, stack_bytes, from->ptr, to);
 		} else {
 			size_t first = from->len < bytes ? from->len : bytes;
 			memcpy(to, from->ptr, first);
@@ -816,6 +840,8 @@ static void copy_records(struct batch *batch, struct stack_cutter *cutter, unsig
 			if (cuts)
 				batch->len -= stack_cut(cutter, to, stack_bytes);
 		}
+		if (pool->observer && cuts && is_task_event(header.type))
+			pool->observer->see(pool->observer, to);
 		skip_spans(spans, bytes);
 		len -= bytes;
 	}
@@ -865,8 +891,7 @@ static int64_t producer_take(struct writer *writer, const struct span spans[], u
 			len = len ? len : room; /* no records */
 			producer->filling->came_len += len;
 			producer->came_bytes += len;
-			unsigned stack_bytes = atomic_load_explicit(&pool->stack_bytes, memory_order_relaxed);
-			copy_records(&producer->filling->batch, pool->cutter, stack_bytes, left, len);
+			copy_records(producer, left, len);
 			writer->queued += len;
 			if (len < total && is_full(producer))
 				seal(producer);

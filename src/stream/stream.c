@@ -60,6 +60,44 @@ static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_
 }
 
 /*
+ * To copy is sooner done than to convert, which workers do then. So who comes late to a ring, behind the kernel's
+ * wake-up at half of it, copies for some visits; for twice as many where it did not help for as long.
+ */
+static bool may_convert(struct stream *stream, const struct ring *ring, size_t bytes)
+{
+	enum { LEAST_VISITS = 64, MOST_VISITS = 4096 };
+	unsigned *to_copy = &stream->visits_to_copy, *copied = &stream->visits_copied;
+
+	stream->visits_converted += !*to_copy;
+	if (bytes > ring->bytes / 8 * 5) {
+		bool helped = stream->visits_converted > *copied;
+		if (!*to_copy)
+			*copied = helped || !*copied ? LEAST_VISITS : *copied < MOST_VISITS ? 2 * *copied : MOST_VISITS;
+		*to_copy = *copied;
+		stream->visits_converted = 0;
+	}
+	if (!*to_copy)
+		return true;
+	--*to_copy;
+	return false;
+}
+
+static int64_t take(struct stream *stream, const struct ring *ring, const struct span spans[2])
+{
+	struct ring_converter *converter = stream->converter;
+	struct writer *writer = stream->writer;
+	bool converts =
+		converter && may_convert(stream, ring, spans[0].len + spans[1].len) && converter->begin(converter);
+
+	writer->converter = converts ? converter : NULL;
+	int64_t bytes = writer_take(writer, spans, spans[1].len ? 2 : 1);
+	writer->converter = NULL;
+	if (converts)
+		converter->end(converter);
+	return bytes;
+}
+
+/*
  * Up to the head that was seen first. Between two batches the first is stored, and the relief may take more than that.
  */
 static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool stores)
@@ -77,7 +115,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 	stream->counters.chunks++;
 	note_full(stream, ring, bytes);
 	while (peek_until(ring, end, spans)) {
-		int64_t bytes_taken = writer_take(stream->writer, spans, spans[1].len ? 2 : 1);
+		int64_t bytes_taken = take(stream, ring, spans);
 		if (bytes_taken == -EAGAIN) {
 			writer_complete(stream->writer, WRITER_ROOM); /* its error is returned by the next call */
 			continue;

@@ -39,6 +39,30 @@ struct stream_storage {
 	void (*store)(struct stream_storage *storage, struct writer *writer);
 };
 
+/*
+ * Makes samples smaller while they are copied out of a ring, which saves most of the copy. Each thread that drains has
+ * one, as no other thread uses it at the same time. None of these waits for anything.
+ */
+struct ring_converter {
+	/*
+	 * After the head of a ring was read: whether samples that are in it may be converted now, until end(). It may
+	 * depend on what is in other rings, of which the heads are read later than this one.
+	 */
+	bool (*begin)(struct ring_converter *converter);
+	/*
+	 * Copies the sample to `to`, where it has room, and 8-aligned. Returns the bytes of the copy; 0: nothing was
+	 * copied, the sample is to be copied as it is.
+	 */
+	size_t (*convert)(struct ring_converter *converter, const uint8_t *record, uint8_t *to);
+	void (*end)(struct ring_converter *converter); /* after begin() was true */
+};
+
+/* Is told of records about tasks, and about losses. By each thread that drains, before their room is the kernel's
+ * again. */
+struct record_observer {
+	void (*see)(struct record_observer *observer, const uint8_t *record);
+};
+
 struct stream {
 	struct ring *rings; /* borrowed array */
 	/* borrowed; indices of `rings`, in the order in which they are visited; NULL: all rings in their order */
@@ -63,7 +87,10 @@ struct stream {
 	struct stream_tap *tap; /* borrowed; NULL: none */
 	/* so many of the first rings are observed: those with the records that samples depend on */
 	size_t nr_tapped;
-	struct stream_storage *storage; /* borrowed; NULL: workers store */
+	struct stream_storage *storage;   /* borrowed; NULL: workers store */
+	struct ring_converter *converter; /* borrowed; NULL: none */
+	/* visits to rings: to come without it; without it since the last time that one was late; with it since then */
+	unsigned visits_to_copy, visits_copied, visits_converted;
 	/*
 	 * Borrowed; NULL: not wanted. Not 0: visits found rings so full that the kernel may have dropped records. What
 	 * the first of them found the stages have as soon as their complete_ns is not less than this.

@@ -52,9 +52,10 @@ struct writer {
 	/* CLOCK_MONOTONIC, set by its stream: when all rings were last read to their heads; UINT64_MAX: no rings */
 	_Atomic uint64_t complete_ns;
 	const char *path;
-	int err;                     /* sticky: the first -errno; every later call returns it */
-	struct producers *producers; /* shared with other streams of the same output; NULL: there are none */
-	uint64_t producer_epoch;     /* epoch of the last pass that was reported to `producers` */
+	int err;                          /* sticky: the first -errno; every later call returns it */
+	struct producers *producers;      /* shared with other streams of the same output; NULL: there are none */
+	uint64_t producer_epoch;          /* epoch of the last pass that was reported to `producers` */
+	struct ring_converter *converter; /* set by its stream around take(): stream.h; NULL: none */
 };
 
 struct writer_ops {
@@ -86,8 +87,7 @@ struct writer_ops {
 	int (*commit)(struct writer *writer, bool all);
 	/* NULL: there is nothing to do. Notes finished writes, or waits for them; advances `stored`. 0 or -errno. */
 	int (*complete)(struct writer *writer, enum writer_wait wait);
-	/* Stores what was queued, frees the writer, returns the first error. Called once, also after errors. Bytes of
-	 * the output behind `stored` are undefined. */
+	/* Stores what was queued, frees the writer; the first error. Called once. Behind `stored` all is undefined. */
 	int (*close)(struct writer *writer);
 };
 
@@ -114,7 +114,7 @@ int writer_queue_wait(struct writer *writer, const struct span spans[], unsigned
 int writer_complete(struct writer *writer, enum writer_wait wait);
 int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans);
 
-/* Whether batches wait for the output. From any thread; false when it is not known. */
+/* Whether batches wait for the output; false: or not known. From any thread. */
 bool writer_is_behind(const struct writer *writer);
 
 /*

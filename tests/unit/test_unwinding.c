@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -23,7 +24,9 @@
 #include "record/unwind/unwinding.h"
 #include "stream/batch_pool.h"
 #include "stream/pipeline.h"
+#include "stream/ring.h"
 #include "stream/stage.h"
+#include "stream/stream.h"
 #include "stream/writer.h"
 #include "unwind/unwind.h"
 
@@ -491,6 +494,406 @@ static void test_events_before_a_snapshot(void **state)
 	buf_fini(&snapshot);
 }
 
+/* ---- samples that are unwound in their ring ---- */
+
+enum { RING_BYTES = 8192, OTHER_PID = 200 };
+
+/* The kernel's part of a ring. */
+struct fake_ring {
+	struct perf_event_mmap_page page;
+	uint64_t data[RING_BYTES / 8];
+	struct ring ring;
+};
+
+struct in_rings {
+	struct fixture *f;
+	struct fake_ring tasks; /* records about tasks */
+	const struct ring *list;
+	struct ring_converter *converter;
+	uint64_t record[RING_BYTES / 8], unwound[RING_BYTES / 8];
+};
+
+static void start_ring(struct fake_ring *fake)
+{
+	fake->page.data_head = fake->page.data_tail = 0;
+	ring_attach(&fake->ring, &fake->page, fake->data, RING_BYTES);
+}
+
+/* What was put into the batch comes into the ring, where it may wrap. */
+static void produce(struct fixture *f, struct fake_ring *fake)
+{
+	uint64_t head = fake->page.data_head;
+
+	assert_true(f->batch.len <= RING_BYTES - (head - __atomic_load_n(&fake->page.data_tail, __ATOMIC_ACQUIRE)));
+	for (size_t i = 0; i < f->batch.len; i += 8)
+		memcpy((uint8_t *)fake->data + (head + i) % RING_BYTES, f->bytes + i, 8);
+	__atomic_store_n(&fake->page.data_head, head + f->batch.len, __ATOMIC_RELEASE);
+	f->batch.len = 0;
+}
+
+static struct in_rings *open_rings(struct fixture *f)
+{
+	struct in_rings *in = calloc(1, sizeof(*in));
+
+	assert_non_null(in);
+	in->f = f;
+	start_ring(&in->tasks);
+	in->list = &in->tasks.ring;
+	const struct unwinding_rings rings = {.rings = &in->list, .nr = 1, .nr_threads = 1};
+	assert_int_equal(unwinding_open_rings(f->unwinding, &rings, f->pool), 0);
+	in->converter = unwinding_converter(f->unwinding, 0);
+	assert_non_null(in->converter);
+	return in;
+}
+
+/* The first record of the ring is taken out of it: as by a thread that drains. */
+static void take_first(struct in_rings *in)
+{
+	struct fake_ring *fake = &in->tasks;
+	struct perf_event_header header;
+
+	memcpy(&header, (uint8_t *)fake->data + fake->page.data_tail % RING_BYTES, sizeof(header));
+	for (size_t i = 0; i < header.size; i += 8)
+		memcpy((uint8_t *)in->record + i, (uint8_t *)fake->data + (fake->page.data_tail + i) % RING_BYTES, 8);
+	in->f->pool->observer->see(in->f->pool->observer, (const uint8_t *)in->record);
+	__atomic_store_n(&fake->page.data_tail, fake->page.data_tail + header.size, __ATOMIC_RELEASE);
+}
+
+/* And looked at and applied, with all that is as old. */
+static void give_taken(struct in_rings *in, uint64_t complete_ns)
+{
+	struct fixture *f = in->f;
+	struct perf_event_header header;
+
+	memcpy(&header, in->record, sizeof(header));
+	f->batch.len = header.size;
+	memcpy(f->bytes, in->record, header.size);
+	give(f);
+	flush(f, STAGE_ROUND, complete_ns);
+	f->batch.len = 0;
+}
+
+/* Bytes of the chain that is made of a sample of that process in a ring; 0: none is. */
+static size_t unwind_in_ring(struct in_rings *in, uint32_t pid, uint64_t time_ns)
+{
+	struct fixture *f = in->f;
+	size_t bytes = 0;
+
+	put_sample_of(f, pid, PERF_RECORD_MISC_KERNEL, time_ns);
+	if (in->converter->begin(in->converter)) {
+		bytes = in->converter->convert(in->converter, f->bytes, (uint8_t *)in->unwound);
+		in->converter->end(in->converter);
+	}
+	f->batch.len = 0;
+	return bytes;
+}
+
+static void put_map_at_once(struct in_rings *in, uint32_t pid, uint64_t time_ns)
+{
+	put_map_of(in->f, pid, "//anon", time_ns);
+	produce(in->f, &in->tasks);
+	take_first(in);
+	give_taken(in, time_ns);
+}
+
+/* The stage gets it as it was made, and counts it once. */
+static void test_a_sample_is_unwound_in_its_ring(void **state)
+{
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	put_map_at_once(in, PID, 1);
+	f->sink.records.len = 0;
+	size_t bytes = unwind_in_ring(in, PID, 2);
+	assert_in_range(bytes, 1, RING_BYTES);
+	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], 1);
+	memcpy(f->bytes, in->unwound, bytes);
+	f->batch.len = bytes;
+	put_sample(f, PERF_RECORD_MISC_USER, 3);
+	give(f);
+	flush(f, STAGE_ROUND, 3);
+	struct span records = buf_span(&f->sink.records);
+	expect_chain(f, &records, true, FRAMES(CALL, CALLER - 1));
+	expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
+	assert_int_equal(records.len, 0);
+	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], 2);
+	assert_int_equal(unwinding_counts(f->unwinding).nr_stacks, 2);
+	free(in);
+}
+
+/* A sample of a process that has changed what it has mapped waits until that is known; those of others do not. */
+static void test_samples_of_a_changed_process_are_left(void **state)
+{
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	assert_int_equal(unwind_in_ring(in, PID, 1), 0); /* of which nothing is known */
+	put_map_at_once(in, PID, 1);
+	put_map_at_once(in, OTHER_PID, 2);
+	put_map_of(f, PID, "//anon", 3);
+	produce(f, &in->tasks);
+	assert_int_equal(unwind_in_ring(in, PID, 4), 0); /* it is in the ring, */
+	assert_int_not_equal(unwind_in_ring(in, OTHER_PID, 4), 0);
+	take_first(in);
+	assert_int_equal(unwind_in_ring(in, PID, 4), 0); /* on its way, */
+	assert_int_not_equal(unwind_in_ring(in, OTHER_PID, 4), 0);
+	give_taken(in, 2);
+	assert_int_not_equal(unwind_in_ring(in, PID, 4), 0); /* and applied */
+	assert_int_not_equal(unwind_in_ring(in, OTHER_PID, 4), 0);
+	assert_int_equal(unwind_in_ring(in, PID, 2), 0); /* older than that */
+	free(in);
+}
+
+static void put_task_event(struct fixture *f, uint32_t type, uint16_t misc, const uint32_t words[4])
+{
+	struct buf payload = {0};
+
+	buf_put(&payload, words, 4 * sizeof(*words));
+	for (unsigned i = 0; i < 2; i++)
+		buf_put_u64(&payload, 9); /* its time, and that of sample_id */
+	buf_put_u32(&payload, words[0]);
+	buf_put_u32(&payload, words[0]);
+	buf_put_u64(&payload, 9);
+	put(f, type, misc, &payload);
+	buf_fini(&payload);
+}
+
+/* Which records about a process keep its samples from being unwound in their ring. */
+static void test_what_changes_a_process(void **state)
+{
+	static const struct {
+		uint32_t type;
+		uint16_t misc;
+		uint32_t words[4];
+		bool of_pid, of_other;
+	} cases[] = {
+		{PERF_RECORD_FORK, 0, {PID, PID, PID + 1, PID}, false, false}, /* a thread */
+		{PERF_RECORD_FORK, 0, {OTHER_PID, PID, OTHER_PID, PID}, false, true},
+		{PERF_RECORD_EXIT, 0, {PID, PID, PID + 1, PID}, false, false},
+		{PERF_RECORD_COMM, 0, {PID, PID, 'a', 0}, false, false},
+		{PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, {PID, PID, 'a', 0}, true, false},
+		{PERF_RECORD_MMAP, 0, {PID, PID, 0, 0}, true, false},
+		{PERF_RECORD_SWITCH, 0, {PID, PID, 0, 0}, false, false},
+		{PERF_RECORD_LOST, 0, {0, 0, 1, 0}, true, true},
+	};
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	put_map_at_once(in, PID, 1);
+	put_map_at_once(in, OTHER_PID, 2);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		put_task_event(f, cases[i].type, cases[i].misc, cases[i].words);
+		produce(f, &in->tasks);
+		assert_int_equal(!unwind_in_ring(in, PID, 5), cases[i].of_pid);
+		assert_int_equal(!unwind_in_ring(in, OTHER_PID, 5), cases[i].of_other);
+		start_ring(&in->tasks);
+	}
+	free(in);
+}
+
+/* After a loss nothing is known, until all of it was looked at. */
+static void test_a_loss_is_looked_at_first(void **state)
+{
+	static const uint32_t lost[4] = {0, 0, 1, 0}; /* of an event without task events: f->id is 0 */
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	put_map_at_once(in, PID, 1);
+	put_task_event(f, PERF_RECORD_LOST, 0, lost);
+	produce(f, &in->tasks);
+	take_first(in);
+	assert_int_equal(unwind_in_ring(in, PID, 5), 0);
+	give_taken(in, 2); /* these may have been task events: the maps are read again */
+	assert_int_equal(unwind_in_ring(in, PID, 5), 0);
+	free(in);
+}
+
+/* More than a few that have changed are as good as all. */
+static void test_many_changed_processes(void **state)
+{
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	put_map_at_once(in, PID, 1);
+	for (unsigned i = 0; i < 16; i++)
+		put_map_of(f, OTHER_PID + i, "//anon", 3);
+	produce(f, &in->tasks);
+	assert_int_not_equal(unwind_in_ring(in, PID, 5), 0);
+	put_map_of(f, OTHER_PID + 16, "//anon", 3);
+	produce(f, &in->tasks);
+	assert_int_equal(unwind_in_ring(in, PID, 5), 0);
+	free(in);
+}
+
+/* One that counts how often it is used. */
+struct counting_converter {
+	struct ring_converter converter;
+	struct ring_converter *real;
+	unsigned nr_begun, nr_converted;
+};
+
+static bool count_begin(struct ring_converter *converter)
+{
+	struct counting_converter *counting = (struct counting_converter *)converter;
+
+	counting->nr_begun++;
+	return counting->real->begin(counting->real);
+}
+
+static size_t count_convert(struct ring_converter *converter, const uint8_t *record, uint8_t *to)
+{
+	struct counting_converter *counting = (struct counting_converter *)converter;
+	size_t bytes = counting->real->convert(counting->real, record, to);
+
+	counting->nr_converted += bytes != 0;
+	return bytes;
+}
+
+static void count_end(struct ring_converter *converter)
+{
+	struct counting_converter *counting = (struct counting_converter *)converter;
+
+	counting->real->end(counting->real);
+}
+
+/*
+ * From the rings through the pump to the stages: the same chains in the same order, whether they were made in the ring
+ * or not. Who comes late to a ring copies as it is for 64 visits; a record that wraps is copied, too.
+ */
+static void test_rings_are_drained_with_it(void **state)
+{
+	struct fixture *f = *state;
+	struct batch_pool_params params = {.nr_pipelines = 1,
+					   .no_index = true,
+					   .nr_workers = 1,
+					   .extent_bytes = EXTENT_BYTES,
+					   .budget_bytes = 4 * EXTENT_BYTES,
+					   .events = &f->event,
+					   .nr_events = 1};
+	struct fake_ring *samples = calloc(1, sizeof(*samples));
+	struct stage_maker *maker = unwinding_maker(f->unwinding);
+	struct batch_pool *no_dumps = f->pool;
+	struct sink sink = {.stage.ops = &sink_ops};
+	struct writer *inner;
+	struct stage *stage;
+	unsigned nr = 0;
+
+	assert_non_null(samples);
+	assert_int_equal(batch_pool_new(&params, &f->pool, NULL), 0);
+	struct in_rings *in = open_rings(f);
+	start_ring(samples);
+	struct ring rings[] = {in->tasks.ring, samples->ring};
+	struct counting_converter counting = {{count_begin, count_convert, count_end}, in->converter, 0, 0};
+	struct stream stream = {.rings = rings, .nr_rings = 2, .flush_bytes = 1, .converter = &counting.converter};
+	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(f->pool, inner, &stream.writer), 0);
+	assert_int_equal(maker->make(maker, NULL, &stage), 0);
+	pipeline_add_stage(stream.writer, stage);
+	pipeline_add_stage(stream.writer, &sink.stage);
+	flush(f, STAGE_ROUND, UINT64_MAX); /* another output, in which nothing comes */
+
+	put_map(f, 1);
+	produce(f, &in->tasks);
+	put_sample(f, PERF_RECORD_MISC_USER, 2);
+	produce(f, samples);
+	nr++;
+	for (unsigned i = 0; i < 3; i++) { /* the map is applied when a later pass has begun */
+		assert_true(stream_pump(&stream, STREAM_COMMIT) >= 0);
+		pipeline_run_stages(stream.writer);
+	}
+	assert_int_equal(counting.nr_converted, 0);
+	unsigned nr_begun = counting.nr_begun;
+	while (samples->page.data_head < 3 * RING_BYTES) {
+		put_sample(f, nr % 3 ? PERF_RECORD_MISC_USER : PERF_RECORD_MISC_KERNEL, 3 + nr);
+		produce(f, samples);
+		nr++;
+		assert_true(stream_pump(&stream, STREAM_ALL) > 0);
+	}
+	assert_int_equal(counting.nr_begun - nr_begun, nr - 1);
+	assert_in_range(counting.nr_converted, nr - 5, nr - 2);
+	nr_begun = counting.nr_begun;
+	while (samples->page.data_head - samples->page.data_tail <= RING_BYTES / 8 * 5) {
+		put_sample(f, nr % 3 ? PERF_RECORD_MISC_USER : PERF_RECORD_MISC_KERNEL, 3 + nr);
+		produce(f, samples);
+		nr++;
+	}
+	assert_true(stream_pump(&stream, STREAM_ALL) > 0);
+	for (unsigned i = 1; i < 70; i++, nr++) {
+		assert_int_equal(counting.nr_begun - nr_begun, i > 64 ? i - 64 : 0);
+		put_sample(f, nr % 3 ? PERF_RECORD_MISC_USER : PERF_RECORD_MISC_KERNEL, 3 + nr);
+		produce(f, samples);
+		assert_true(stream_pump(&stream, STREAM_ALL) > 0);
+	}
+	assert_true(stream_pump(&stream, STREAM_DRAIN) >= 0);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+	struct span records = buf_span(&sink.records);
+	for (unsigned i = 0; i < nr; i++)
+		expect_chain(f, &records, i && i % 3 == 0, FRAMES(CALL, CALLER - 1));
+	assert_int_equal(records.len, 0);
+	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], nr);
+	stage->ops->free(stage);
+	buf_fini(&sink.records);
+	batch_pool_free(f->pool);
+	f->pool = no_dumps;
+	free(in);
+	free(samples);
+}
+
+/* Unwinds again and again, as a thread that drains. */
+struct drainer {
+	struct in_rings *in;
+	uint8_t sample[4096];
+	atomic_bool stop;
+	_Atomic unsigned nr_wrong, nr_unwound;
+};
+
+static void *drain(void *arg)
+{
+	struct drainer *drainer = arg;
+	struct ring_converter *converter = drainer->in->converter;
+	uint8_t first[4096], next[4096];
+	size_t bytes = 0;
+
+	while (!atomic_load(&drainer->stop)) {
+		if (!converter->begin(converter))
+			continue;
+		size_t len = converter->convert(converter, drainer->sample, bytes ? next : first);
+		converter->end(converter);
+		drainer->nr_wrong += len && bytes && (len != bytes || memcmp(first, next, len));
+		bytes = bytes ? bytes : len;
+		drainer->nr_unwound += len != 0;
+	}
+	return NULL;
+}
+
+/* While another thread changes the state. */
+static void test_threads(void **state)
+{
+	enum { ROUNDS = 200 };
+	static struct drainer drainer;
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+	pthread_t thread;
+
+	put_map_at_once(in, PID, 1);
+	put_sample_of(f, PID, PERF_RECORD_MISC_KERNEL, 1000000);
+	memcpy(drainer.sample, f->bytes, f->batch.len);
+	f->batch.len = 0;
+	drainer.in = in;
+	assert_int_equal(pthread_create(&thread, NULL, drain, &drainer), 0);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		put_map_at_once(in, i % 2 ? PID : OTHER_PID + (uint32_t)i, 2 + i);
+		unsigned before = drainer.nr_unwound;
+		while (drainer.nr_unwound == before)
+			sched_yield();
+	}
+	atomic_store(&drainer.stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(drainer.nr_wrong, 0);
+	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], drainer.nr_unwound);
+	free(in);
+}
+
 /* What is left out of a snapshot, as it cannot be read, is counted as lost. */
 static void test_broken_samples_of_a_snapshot(void **state)
 {
@@ -570,6 +973,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_events_before_a_snapshot, set_up_overwritten, tear_down),
 		cmocka_unit_test_setup_teardown(test_broken_samples_of_a_snapshot, set_up_overwritten, tear_down),
 		cmocka_unit_test_setup_teardown(test_nothing_is_kept_after_an_error, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_sample_is_unwound_in_its_ring, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_samples_of_a_changed_process_are_left, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_changes_a_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_loss_is_looked_at_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_many_changed_processes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_rings_are_drained_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_threads, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("unwinding", tests, NULL, NULL);

@@ -83,11 +83,12 @@ struct recording {
 	struct features_params features;
 	struct batch_pool *pool; /* between draining and writing; NULL: not made yet */
 	struct feature_compressed compressed;
-	struct object_watch *watch;  /* NULL: no build-ids are wanted */
-	char *cache;                 /* heap; as in output_params */
-	struct task_log *task_log;   /* NULL: one file is all there will be */
-	struct stage_maker *makers;  /* of the stages of each output */
-	struct unwinding *unwinding; /* NULL: no event needs it */
+	struct object_watch *watch;     /* NULL: no build-ids are wanted */
+	char *cache;                    /* heap; as in output_params */
+	struct task_log *task_log;      /* NULL: one file is all there will be */
+	struct stage_maker *makers;     /* of the stages of each output */
+	struct unwinding *unwinding;    /* NULL: no event needs it */
+	const struct ring **task_rings; /* heap; those with records about tasks, of unwinding */
 	struct off_cpu_run off_cpu;
 	struct collector_maker collectors;
 	struct sample_counter samples; /* for the status line */
@@ -354,16 +355,25 @@ static int start_pool(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
-/* Marks the events in whose rings there are records about tasks. 0 or -ENOMEM. */
-static int find_task_events(const struct recording *rec, struct unwinding_event *by_event)
+/* Which rings have records about tasks. Heap; NULL: out of memory. */
+static bool *find_task_rings(const struct recording *rec)
 {
 	const struct plan *plan = &rec->plan;
-	AUTO_FREE bool *rings = calloc(plan->nr_rings + 1, sizeof(*rings));
+	bool *rings = calloc(plan->nr_rings + 1, sizeof(*rings));
 
 	for (size_t i = 0; rings && i < plan->nr_slots; i++) {
 		const struct perf_event_attr *attr = &rec->options->events->events[plan->slots[i].event].attr;
 		rings[plan->slots[i].ring] |= attr->task || attr->comm || attr->mmap;
 	}
+	return rings;
+}
+
+/* Marks the events in whose rings there are records about tasks. 0 or -ENOMEM. */
+static int find_task_events(const struct recording *rec, struct unwinding_event *by_event)
+{
+	const struct plan *plan = &rec->plan;
+	AUTO_FREE bool *rings = find_task_rings(rec);
+
 	for (size_t i = 0; rings && i < plan->nr_slots; i++)
 		by_event[plan->slots[i].event].carries_task_events |= rings[plan->slots[i].ring];
 	return rings ? 0 : -ENOMEM;
@@ -611,6 +621,30 @@ static int drop_privileges(struct recording *rec, struct diag *reterr)
 	return 0;
 }
 
+/* The threads that drain also unwind, where records about tasks have rings of their own. 0 or -ENOMEM. */
+static int convert_in_rings(struct recording *rec, const struct thread_layout *layout, struct stream *const *streams)
+{
+	const struct plan *plan = &rec->plan;
+	AUTO_FREE bool *has_task_events = find_task_rings(rec);
+	struct unwinding_rings rings = {.nr_threads = layout ? layout->nr_threads : 1};
+
+	rec->task_rings = calloc(plan->nr_rings + 1, sizeof(*rec->task_rings));
+	if (!has_task_events || !rec->task_rings)
+		return -ENOMEM;
+	for (size_t i = 0; i < plan->nr_rings; i++) {
+		if (has_task_events[i] && plan->rings[i].channel != CHANNEL_SIDE)
+			return 0;
+		if (has_task_events[i])
+			rec->task_rings[rings.nr++] = &rec->set.rings[i];
+	}
+	rings.rings = rec->task_rings;
+	int err = unwinding_open_rings(rec->unwinding, &rings, rec->pool);
+	for (size_t i = 0; i < plan->nr_drained && !err; i++)
+		streams[i]->converter =
+			unwinding_converter(rec->unwinding, thread_layout_of_ring(layout, &plan->rings[i]));
+	return err;
+}
+
 /* The stream that each drained ring is drained by: its own, that of its thread, or the one for all. Heap; NULL. */
 static struct stream **streams_by_ring(struct recording *rec, const struct thread_layout *layout)
 {
@@ -640,8 +674,10 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 		.workload = rec->workload.pid,
 	};
 
-	int err = streams ? readers_start(&rec->readers, &readers, reterr) : diag_set(reterr, -ENOMEM, "out of memory");
-
+	int err = streams ? 0 : -ENOMEM;
+	if (!err && rec->unwinding)
+		err = convert_in_rings(rec, layout, streams);
+	err = err ? diag_set(reterr, err, "out of memory") : readers_start(&rec->readers, &readers, reterr);
 	free(streams);
 	early_drain_free(take_ptr(rec->early));
 	return err;
@@ -1006,6 +1042,7 @@ static void recording_fini(struct recording *rec)
 	output_file_fini(&rec->output);
 	off_cpu_run_close(&rec->off_cpu);
 	unwinding_free(rec->unwinding);
+	free(rec->task_rings);
 	task_log_free(rec->task_log);
 	object_watch_free(rec->watch);
 	free(rec->cache);

@@ -77,8 +77,11 @@ static void find_recorded(const struct sample *sample, struct unwind_chain *chai
 static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct perf_event_attr *attr,
 				   const struct sample *sample, unsigned max, unsigned *ret_nr)
 {
-	struct unwind_chain chain = {
-		.ips = unwinder->ips, .max = max, .thread = sample->tid, .dump_bytes = attr->sample_stack_user};
+	struct unwind_chain chain = {.ips = unwinder->ips,
+				     .max = max,
+				     .thread = sample->tid,
+				     .dump_bytes = attr->sample_stack_user,
+				     .never_waits = unwinder->never_waits};
 
 	if (sample->time < unwinder->known_from_ns)
 		return UNRESOLVED_LOSS;
@@ -148,6 +151,28 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 	size_t new_size = callchain_convert(attr, record, &sample, &user);
 	put_gap(bytes + new_size, size - new_size);
 	return UNWIND_DONE;
+}
+
+size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_t *record, size_t event, uint8_t *to)
+{
+	const struct perf_event_header *header = (const struct perf_event_header *)record;
+	const struct perf_event_attr *attr = &unwinder->events->events[event].attr;
+	const struct unwinding_event *how = &unwinder->by_event[event];
+	struct callchain user = {.ips = unwinder->ips, .most = how->max_stack};
+	struct sample sample;
+
+	if (!dump_decode(attr, &how->shape, header, &sample))
+		return 0;
+	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
+		if (user_frames(unwinder, attr, &sample, user.most, &user.nr) != RESOLVED)
+			return 0;
+		count(&unwinder->counts, RESOLVED);
+		if (!user.nr)
+			user.nr = innermost(unwinder, &sample, unwinder->ips);
+	}
+	size_t size = callchain_convert_copy(attr, header, &sample, &user, to);
+	((struct perf_event_header *)to)->type = RECORD_UNWOUND;
+	return size;
 }
 
 /* Closes the gaps. Returns the bytes that are left. */

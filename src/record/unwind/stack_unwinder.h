@@ -19,7 +19,9 @@ struct unwind_cache;
 
 enum {
 	UNWINDER_MOST_FRAMES = 1024,
-	RECORD_GAP = 0, /* type of what is left behind a record that became shorter; no record of the kernel has it */
+	/* Types that no record of the kernel has: */
+	RECORD_GAP = 0,              /* what is left behind a record that became shorter */
+	RECORD_UNWOUND = 0x40000009, /* a sample whose chain was made when it was copied out of its ring */
 };
 
 struct stack_unwinder {
@@ -29,6 +31,8 @@ struct stack_unwinder {
 	const struct task_state *state;         /* as of its samples; NULL: they could not wait until that was known */
 	uint64_t known_from_ns;                 /* the state is not known for older samples */
 	struct unwinding_counts counts;         /* since they were added to those of others */
+
+	bool never_waits; /* unwind_chain.never_waits */
 
 	/* Of the sample that is unwound: */
 	const struct maps *maps;
@@ -44,6 +48,12 @@ enum unwind_outcome {
 
 /* The record becomes its chain, and a gap behind it. event: its index. */
 enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint8_t *record, size_t event);
+
+/*
+ * The record, as it is in a ring, becomes its chain in `to`, of type RECORD_UNWOUND. Never waits. Returns its bytes; 0:
+ * its chain is not known without waiting, or it needs to be counted why there is none. unwinder->state is not NULL.
+ */
+size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_t *record, size_t event, uint8_t *to);
 
 /* Closes the gaps. Returns the bytes that are left. */
 size_t record_gaps_close(uint8_t *records, size_t len);

@@ -19,7 +19,9 @@ struct task_state {
 	struct mapped_objects *objects;
 	size_t trailer_bytes, waiting_bytes, max_waiting_bytes;
 	struct tasks *tasks;
-	struct time_queue events; /* heap: copies of records */
+	struct time_queue events;                                           /* heap: copies of records */
+	void (*applied)(void *ctx, const struct perf_event_header *record); /* NULL: not wanted */
+	void *ctx;
 	/* When a process last changed what it has mapped; processes of one slot share the latest time. */
 	uint64_t changed_ns[CHANGED_SLOTS];
 };
@@ -43,8 +45,11 @@ struct task_state *task_state_new(struct mapped_objects *objects, size_t trailer
 
 static void drop_events(struct task_state *state)
 {
-	for (size_t i = 0; i < state->events.nr; i++)
+	for (size_t i = 0; i < state->events.nr; i++) {
+		if (state->applied)
+			state->applied(state->ctx, state->events.entries[i].item);
 		free(state->events.entries[i].item);
+	}
 	time_queue_fini(&state->events);
 	state->waiting_bytes = 0;
 }
@@ -121,6 +126,8 @@ static int apply_first(struct task_state *state)
 	state->waiting_bytes -= record->size;
 	if (task_event_decode(record, record, state->trailer_bytes, &event) > 0)
 		err = apply(state, &event, &changed);
+	if (state->applied)
+		state->applied(state->ctx, record);
 	free(record);
 	if (changed) {
 		uint64_t *changed_ns = &state->changed_ns[changed % CHANGED_SLOTS];
@@ -165,9 +172,21 @@ int task_state_trim(struct task_state *state)
 {
 	int err = 0;
 
-	while (!err && state->waiting_bytes > state->max_waiting_bytes)
+	while (!err && task_state_is_full(state))
 		err = apply_first(state);
 	return err;
+}
+
+bool task_state_is_full(const struct task_state *state)
+{
+	return state->waiting_bytes > state->max_waiting_bytes;
+}
+
+void task_state_observe(struct task_state *state, void (*applied)(void *ctx, const struct perf_event_header *record),
+			void *ctx)
+{
+	state->applied = applied;
+	state->ctx = ctx;
 }
 
 int task_state_forget(struct task_state *state)

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,13 @@ uint64_t task_state_next_ns(const struct task_state *state);
  * When more than max_waiting_bytes of records wait, applies the earliest ones, as if their time had come. 0 or -ENOMEM.
  */
 int task_state_trim(struct task_state *state);
+
+/* Whether task_state_trim() would apply any. */
+bool task_state_is_full(const struct task_state *state);
+
+/* From now on tells of each record that was put, when it was applied or dropped. */
+void task_state_observe(struct task_state *state, void (*applied)(void *ctx, const struct perf_event_header *record),
+			void *ctx);
 
 /* Applies a synthesised task event now. Other records change nothing. 0 or -ENOMEM. */
 int task_state_apply(struct task_state *state, const struct perf_event_header *record);

@@ -22,6 +22,7 @@
 #include "record/order/time_queue.h"
 #include "record/synth/synth.h"
 #include "record/unwind/mapped_objects.h"
+#include "record/unwind/ring_unwinders.h"
 #include "record/unwind/stack_unwinder.h"
 #include "record/unwind/task_state.h"
 #include "stream/batch_pool.h"
@@ -70,6 +71,8 @@ struct unwind_batch {
 	bool is_sorted;                         /* by time: where they are not unwound all at once */
 	struct places events;                   /* task events, as they came */
 	bool lost_task_events;                  /* there may have been more */
+	uint64_t nr_losses;                     /* records about them */
+	bool has_gaps;                          /* RECORD_GAP */
 	size_t nr_broken;                       /* samples that were left out, for what they are cannot be read */
 	struct mapped_object *missing;          /* its next sample needs the table of that; NULL: that is not known */
 	struct unwind_batch *next_blocked;      /* another one that waits for a thread that builds a table */
@@ -114,7 +117,9 @@ struct unwinding {
 	struct unwind_batch *spare; /* not in use */
 	uint64_t horizon_ns;        /* all records up to this time have come, by their own clock */
 	struct unwinding_counts counts;
-	uint64_t in_ledger[NR_ACCOUNTS]; /* of the counts, what ledgers of finished outputs have: account() */
+	uint64_t in_ledger[NR_ACCOUNTS];       /* of the counts, what ledgers of finished outputs have: account() */
+	struct ring_unwinders *ring_unwinders; /* NULL: none; they use the state `now` */
+	uint64_t nr_losses;                    /* records about them that were looked at */
 
 	/* Of the thread that resolves: */
 	struct time_queue waiting; /* struct unwind_batch with samples, each with the time of its next one */
@@ -288,6 +293,7 @@ static bool build_missing(struct unwinding *unwinding, unsigned worker, struct u
 	unwinding->building[worker] = pending->missing;
 	pthread_mutex_unlock(&unwinding->work_lock);
 	mapped_object_build(pending->missing);
+	ring_unwinders_retry(unwinding->ring_unwinders);
 	pthread_mutex_lock(&unwinding->work_lock);
 	unwinding->building[worker] = NULL;
 	pthread_cond_broadcast(&unwinding->built);
@@ -318,7 +324,7 @@ static void do_work(void *ctx, unsigned worker, unsigned unused)
 		unwinder->counts.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
 }
 
-static void add_counts(struct unwinding_counts *sum, struct unwinding_counts *counts)
+void unwinding_counts_add(struct unwinding_counts *sum, struct unwinding_counts *counts)
 {
 	for (size_t i = 0; i < UNWIND_NR_ENDS; i++)
 		sum->by_end[i] += counts->by_end[i];
@@ -354,7 +360,7 @@ static void carry_out(struct unwinding *unwinding,
 	}
 	pthread_mutex_lock(&unwinding->lock);
 	for (size_t i = 0; i < unwinding->nr_workers; i++)
-		add_counts(&unwinding->counts, &unwinding->unwinders[i].counts);
+		unwinding_counts_add(&unwinding->counts, &unwinding->unwinders[i].counts);
 }
 
 /*
@@ -405,24 +411,32 @@ static struct unwind_batch *take_spare(struct unwinding *unwinding)
 /* Nothing in it waits any more. */
 static void finish_batch(struct unwind_batch *pending)
 {
-	pending->batch->len = record_gaps_close(pending->batch->records, pending->batch->len);
+	if (pending->has_gaps)
+		pending->batch->len = record_gaps_close(pending->batch->records, pending->batch->len);
 	stage_examine(&pending->stage->stage, pending->batch);
 }
 
 /* One record. 0 or -ENOMEM. */
 static int look_at(struct stack_unwinder *unwinder, struct unwind_batch *pending, size_t at,
-		   const struct perf_event_header *header)
+		   struct perf_event_header *header)
 {
 	uint8_t *record = pending->batch->records + at;
-	const bool is_sample = header->type == PERF_RECORD_SAMPLE;
+	const bool is_unwound = header->type == RECORD_UNWOUND;
+	const bool is_sample = is_unwound || header->type == PERF_RECORD_SAMPLE;
 
-	if (header->type == PERF_RECORD_LOST)
+	if (is_unwound)
+		((struct perf_event_header *)record)->type = header->type = PERF_RECORD_SAMPLE;
+	if (header->type == PERF_RECORD_LOST) {
 		pending->lost_task_events |= may_be_task_event(pending->stage->unwinding, record, header->size);
+		pending->nr_losses++;
+	}
 	if (!is_sample && !is_task_event(header->type))
 		return 0;
 	uint64_t time_ns = ring_events_time(unwinder->events, record, header);
 	if (time_ns > pending->last_ns)
 		pending->last_ns = time_ns;
+	if (is_unwound)
+		return 0;
 	struct place place = {.time_ns = time_ns, .at = (uint32_t)at};
 	if (!is_sample)
 		return place_add(&pending->events, &place);
@@ -431,6 +445,7 @@ static int look_at(struct stack_unwinder *unwinder, struct unwind_batch *pending
 		return 0;
 	if (place_add(&pending->stacks, &place)) { /* it cannot wait */
 		pending->nr_broken += stack_unwinder_convert(unwinder, record, place.event) == UNWIND_BROKEN;
+		pending->has_gaps = true;
 		return 0;
 	}
 	if (pending->stacks.nr == 1 || time_ns < pending->first_stack_ns)
@@ -486,6 +501,7 @@ static void unwind_batch(struct stack_unwinder *unwinder, struct unwind_batch *p
 			return;
 		}
 		pending->nr_broken += outcome == UNWIND_BROKEN;
+		pending->has_gaps = true;
 	}
 	finish_batch(pending);
 }
@@ -502,7 +518,7 @@ static void put_waiting(struct unwinding *unwinding, struct unwind_batch *pendin
 		struct stack_unwinder *unwinder = &unwinding->unwinders[0]; /* nothing works now */
 		unwinder->state = NULL;
 		unwind_batch(unwinder, pending, UINT64_MAX);
-		add_counts(&unwinding->counts, &unwinder->counts);
+		unwinding_counts_add(&unwinding->counts, &unwinder->counts);
 	}
 	pending->is_done = true;
 }
@@ -525,8 +541,16 @@ static bool begin_to_resolve(struct unwinding *unwinding, bool all)
 	return true;
 }
 
+/* Threads that drain may use the state `now`, if it is known what is mapped. */
+static void open_ring_unwinders(struct unwinding *unwinding)
+{
+	if (unwinding->doubt == DOUBT_NONE)
+		ring_unwinders_open(unwinding->ring_unwinders, unwinding->nr_losses, unwinding->known_from_ns);
+}
+
 static void end_resolving(struct unwinding *unwinding)
 {
+	open_ring_unwinders(unwinding);
 	unwinding->resolving = false;
 	pthread_cond_broadcast(&unwinding->resolved);
 }
@@ -563,6 +587,7 @@ static void begin_doubt(struct unwinding *unwinding)
 {
 	if (unwinding->doubt == DOUBT_NONE)
 		log_verbose("records about tasks were lost: the maps of all processes are read again");
+	ring_unwinders_close(unwinding->ring_unwinders);
 	unwinding->doubt = DOUBT_LOST;
 	unwinding->doubt_ns = clock_ns(CLOCK_MONOTONIC);
 	unwinding->known_from_ns = UINT64_MAX;
@@ -612,6 +637,7 @@ static void apply_found(struct unwinding *unwinding, struct unwind_batch *pendin
 {
 	const struct places *events = &pending->events;
 
+	unwinding->nr_losses += pending->nr_losses;
 	if (pending->lost_task_events)
 		begin_doubt(unwinding);
 	for (size_t i = 0; i < events->nr; i++) {
@@ -625,6 +651,30 @@ static void apply_found(struct unwinding *unwinding, struct unwind_batch *pendin
 	if (pending->last_ns > unwinding->newest_ns)
 		unwinding->newest_ns = pending->last_ns;
 	put_waiting(unwinding, pending);
+}
+
+/* The state `now` as of that time. */
+static int advance(struct unwinding *unwinding, uint64_t time_ns)
+{
+	if (task_state_next_ns(unwinding->now) > time_ns)
+		return 0;
+	ring_unwinders_close(unwinding->ring_unwinders);
+	int err = task_state_advance(unwinding->now, time_ns);
+	open_ring_unwinders(unwinding);
+	return err;
+}
+
+/* Of the states. */
+static int trim(struct unwinding *unwinding)
+{
+	int err = 0;
+
+	if (unwinding->now && task_state_is_full(unwinding->now)) {
+		ring_unwinders_close(unwinding->ring_unwinders);
+		err = task_state_trim(unwinding->now);
+		open_ring_unwinders(unwinding);
+	}
+	return err || !unwinding->flown ? err : task_state_trim(unwinding->flown);
 }
 
 /* At all batches that came, of all outputs. The lock is held, and released for that. */
@@ -651,7 +701,7 @@ static int unwind_first(struct unwinding *unwinding, uint64_t until_ns)
 {
 	struct time_queue *waiting = &unwinding->waiting;
 	const struct time_entry *first = time_queue_first(waiting);
-	int err = task_state_advance(unwinding->now, first->time_ns);
+	int err = advance(unwinding, first->time_ns);
 	uint64_t change_ns = task_state_next_ns(unwinding->now);
 
 	if (change_ns > first->time_ns && until_ns >= change_ns) /* not where the last of all times waits */
@@ -716,10 +766,8 @@ static int unwind_known(struct unwinding_stage *stage)
 			err = pass_on(stage);
 	}
 	if (!err && unwinding->now)
-		err = task_state_advance(unwinding->now, until_ns);
-	if (!err && unwinding->now)
-		err = task_state_trim(unwinding->now);
-	return err || !unwinding->flown ? err : task_state_trim(unwinding->flown);
+		err = advance(unwinding, until_ns);
+	return err ? err : trim(unwinding);
 }
 
 /* What this stage still has is not known any better: all of it goes. The lock is held, and released for that. */
@@ -896,6 +944,7 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 	int err = 0;
 
 	pthread_mutex_lock(&unwinding->lock);
+	ring_unwinders_count(unwinding->ring_unwinders, &unwinding->counts);
 	const struct {
 		const char *name;
 		uint64_t nr;
@@ -923,6 +972,36 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 	}
 	pthread_mutex_unlock(&unwinding->lock);
 	return err;
+}
+
+/* Of the state `now`. */
+static void note_applied(void *ctx, const struct perf_event_header *record)
+{
+	ring_unwinders_applied(ctx, record);
+}
+
+int unwinding_open_rings(struct unwinding *unwinding, const struct unwinding_rings *rings, struct batch_pool *pool)
+{
+	const struct ring_unwinders_params params = {.rings = rings,
+						     .events = &unwinding->events,
+						     .by_event = unwinding->by_event,
+						     .tables = unwinding->tables,
+						     .state = unwinding->now};
+
+	if (!unwinding->now)
+		return 0;
+	int err = ring_unwinders_new(&params, &unwinding->ring_unwinders);
+	if (err)
+		return err;
+	pool->observer = ring_unwinders_observer(unwinding->ring_unwinders);
+	task_state_observe(unwinding->now, note_applied, unwinding->ring_unwinders);
+	ring_unwinders_open(unwinding->ring_unwinders, 0, 0);
+	return 0;
+}
+
+struct ring_converter *unwinding_converter(struct unwinding *unwinding, size_t thread)
+{
+	return unwinding->ring_unwinders ? ring_unwinders_get(unwinding->ring_unwinders, thread) : NULL;
 }
 
 static int make_states(struct unwinding *unwinding)
@@ -1001,6 +1080,7 @@ void unwinding_free(struct unwinding *unwinding)
 	free_all(unwinding->spare);
 	time_queue_fini(&unwinding->waiting);
 	thread_pool_free(unwinding->pool);
+	ring_unwinders_free(unwinding->ring_unwinders);
 	for (size_t i = 0; i < unwinding->nr_workers; i++)
 		unwind_cache_free(unwinding->unwinders[i].cache);
 	free(unwinding->unwinders);
@@ -1030,6 +1110,7 @@ struct unwinding_counts unwinding_counts(struct unwinding *unwinding)
 	if (!unwinding)
 		return counts;
 	pthread_mutex_lock(&unwinding->lock);
+	ring_unwinders_count(unwinding->ring_unwinders, &unwinding->counts);
 	counts = unwinding->counts;
 	pthread_mutex_unlock(&unwinding->lock);
 	unwind_tables_stats(unwinding->tables, &stats);

@@ -6,7 +6,8 @@
  * To unwind a sample the maps of its process at its time must be known, and the records about them may come from other
  * rings. So the sample waits in its batch until all older records have come. Then the task events of all outputs are
  * applied in the order of their times. The samples between two task events are independent, and several threads unwind
- * them, each thread those of one batch. Owned by the recording; its stages are called by workers, and take a lock.
+ * them, each thread those of one batch. Most samples need not wait: ring_unwinders.h. Owned by the recording; its
+ * stages are called by workers, and take a lock.
  */
 #pragma once
 
@@ -20,6 +21,7 @@
 struct batch_pool;
 struct buf;
 struct event_desc;
+struct ring_converter;
 struct unwinding;
 
 struct unwinding_params {
@@ -33,6 +35,14 @@ struct unwinding_params {
 /* 0 or -ENOMEM; -EINVAL: task events have no time. */
 int unwinding_new(const struct unwinding_params *params, struct unwinding **ret);
 void unwinding_free(struct unwinding *unwinding); /* after its stages. NULL is fine */
+
+/*
+ * Before they are drained; the pool's observer is set. From then on unwinding_converter() is what the streams of each
+ * thread take, from 0 on: it unwinds samples while they are copied, wherever what their process has mapped is known by
+ * then. NULL: never. 0 or -ENOMEM.
+ */
+int unwinding_open_rings(struct unwinding *unwinding, const struct unwinding_rings *rings, struct batch_pool *pool);
+struct ring_converter *unwinding_converter(struct unwinding *unwinding, size_t thread);
 
 struct stage_maker *unwinding_maker(struct unwinding *unwinding); /* valid as long as it */
 

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "perfdata/sample.h"
 #include "unwind/unwind.h"
+
+struct ring;
 
 /* What unwinding needs to know of an event, in addition to its attr. */
 struct unwinding_event {
@@ -14,6 +17,14 @@ struct unwinding_event {
 	bool carries_task_events; /* its rings also carry task events, so a lost record may be one */
 	unsigned max_stack;       /* frames of a chain, the kernel's among them; 0: as perf reads them */
 	struct dump_shape shape;  /* of its samples; set by unwinding_new() */
+};
+
+/* The rings that are drained, and who drains them. */
+struct unwinding_rings {
+	/* all that may have records about tasks; borrowed as long as the unwinding, also what it points to */
+	const struct ring *const *rings;
+	size_t nr;
+	size_t nr_threads; /* that drain */
 };
 
 /* Of a recording, or of a part of it. */
@@ -30,3 +41,6 @@ struct unwinding_counts {
 	/* the size of stack copies that was asked for; the largest of all events */
 	uint32_t stack_bytes;
 };
+
+/* Adds the numbers of stacks, and the CPU time, and sets them to 0. Private to record/unwind. */
+void unwinding_counts_add(struct unwinding_counts *sum, struct unwinding_counts *counts);
