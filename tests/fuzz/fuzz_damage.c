@@ -17,6 +17,7 @@
 #include "compress/extent_index.h"
 #include "compress/zstd.h"
 #include "fuzz.h"
+#include "perfdata/attr.h"
 #include "perfdata/record.h"
 #include "record/output/damage.h"
 #include "record/output/record_end.h"
@@ -26,7 +27,11 @@ enum { START = 24, MOST_EXTENTS = 8, MOST_BYTES = 1 << 18 };
 /* CHANGE: of a byte that is there. From ODD_RECORD on the records are not as a recorder makes them. */
 enum operation { SAMPLE, MARK, EXTENT, STREAM, CHANGE, ODD_RECORD, ZEROES, NR_OPERATIONS };
 
-enum flags { FINISHED = 1, MAY_BE_CUT = 2, INDEXED = 4 };
+/* DESCRIBED: the event of the samples is known. */
+enum flags { FINISHED = 1, MAY_BE_CUT = 2, INDEXED = 4, DESCRIBED = 8 };
+
+static const struct event_desc event = {
+	.attr = {.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN, .sample_id_all = 1}};
 
 struct input {
 	const uint8_t *bytes;
@@ -62,6 +67,17 @@ static void put_record(struct buf *out, uint32_t type, size_t len, uint8_t fill)
 	buf_put(out, &header, sizeof(header));
 	for (size_t i = 0; i < len; i++)
 		buf_put_u8(out, fill);
+}
+
+/* Of the event: a call chain behind two words. */
+static void put_sample(struct buf *out, unsigned nr_addresses, uint8_t fill)
+{
+	enum { WORDS = 3 };
+	const size_t at = out->len;
+	const uint64_t nr = nr_addresses;
+
+	put_record(out, PERF_RECORD_SAMPLE, (WORDS + nr_addresses) * sizeof(nr), fill);
+	memcpy(out->data + at + sizeof(struct perf_event_header) + (WORDS - 1) * sizeof(nr), &nr, sizeof(nr));
 }
 
 static void put_extent(struct file *file, unsigned nr_samples)
@@ -127,7 +143,10 @@ static void carry_out(enum operation operation, struct input *input, struct file
 	size_t at;
 
 	switch (operation) {
-	case SAMPLE: put_record(&file->bytes, PERF_RECORD_SAMPLE, 8u * take_byte(input), take_byte(input)); break;
+	case SAMPLE:
+		at = take_byte(input); /* in this order by each compiler */
+		put_sample(&file->bytes, (unsigned)at, take_byte(input));
+		break;
 	case MARK: put_record(&file->bytes, RECORD_FINISHED_ROUND, 0, 0); break;
 	case EXTENT: put_extent(file, 1 + take_byte(input)); break;
 	case STREAM: put_stream(&file->bytes); break;
@@ -155,7 +174,9 @@ static void find(const struct buf *bytes, enum flags flags, const struct extent_
 					   .may_be_cut = flags & MAY_BE_CUT,
 					   .has_unknown = whole_records(fd, START, bytes->len - START) ==
 							  (int64_t)(bytes->len - START),
-					   .extents = extents};
+					   .extents = extents,
+					   .events = flags & DESCRIBED ? &event : NULL,
+					   .nr_events = flags & DESCRIBED ? 1 : 0};
 	uint64_t end = START;
 
 	if (damage_find(&range, ret))
@@ -221,9 +242,10 @@ bool fuzz_seed(unsigned number, struct buf *out)
 					     STREAM, SAMPLE, 0, 0,      EXTENT, 20,     STREAM, MARK, EXTENT, 3};
 	static const uint8_t changes[][4] = {{CHANGE, 30, 0, 9}, {CHANGE, 90, 0, 1}, {CHANGE, 200, 0, 4}};
 
-	if (number >= 2 * sizeof(changes) / sizeof(changes[0]))
+	const unsigned flags = number / 3;
+	if (number >= 4 * sizeof(changes) / sizeof(changes[0]))
 		return false;
-	buf_put_u8(out, number < 3 ? FINISHED : FINISHED | INDEXED);
+	buf_put_u8(out, FINISHED | (flags & 1 ? INDEXED : 0) | (flags & 2 ? DESCRIBED : 0));
 	buf_put(out, operations, sizeof(operations));
 	buf_put(out, changes[number % 3], sizeof(changes[0]));
 	buf_put(out, (uint8_t[]){SAMPLE, 2, 5}, 3);

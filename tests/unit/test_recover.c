@@ -1124,6 +1124,50 @@ static void test_damage_between_extents(void **state)
 	}
 }
 
+/*
+ * A sample of no event, and one whose call chain does not end in it: no reader takes them, though they are whole by
+ * their headers.
+ */
+static void test_damage_in_a_sample(void **state)
+{
+	enum { ID = 32, CHAIN = 56, WHICH = 3 }; /* FILE_SAMPLE_TYPE */
+	static const struct {
+		size_t field;
+		uint64_t value;
+	} changes[] = {{ID, FILE_ID_CLOCK ^ 0x40}, {CHAIN, 3}, {CHAIN, UINT64_MAX}};
+	size_t ends[NR_SAMPLES + 1];
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	for (unsigned i = 0; i < 2 * sizeof(changes) / sizeof(changes[0]); i++) {
+		const bool finished = i % 2;
+		AUTO_BUF struct buf file = {0};
+		const struct recover_params params = {.path = path, .leave_out = true};
+		struct recover_result result = {0};
+		struct diag diag = {""};
+		build(&file, ends);
+		store(path, file.data, file.len);
+		if (finished) {
+			assert_int_equal(recover(path, &result, &diag), 0);
+			file.len = 0;
+			assert_int_equal(fd_slurp(path, 1 << 20, &file), 0);
+		}
+		const size_t at = (size_t)header_of(path).data.offset + ends[WHICH];
+		memcpy(file.data + at + changes[i / 2].field, &changes[i / 2].value, sizeof(changes[i / 2].value));
+		store(path, file.data, file.len);
+		assert_int_equal(recover_recording(&params, &result, &diag), 0);
+		assert_false(result.was_whole);
+		assert_int_equal(result.damage.nr, 1);
+		assert_int_equal(result.damage.items[0].offset, at);
+		assert_int_equal(result.damage.items[0].bytes, ends[WHICH + 1] - ends[WHICH]);
+		damage_list_fini(&result.damage);
+		assert_int_equal(samples_read(), NR_SAMPLES - 1);
+		assert_int_equal(recover_recording(&params, &result, &diag), 0);
+		assert_true(result.was_whole);
+	}
+}
+
 /* With bytes that are no record at that place. */
 static void put_with_junk(const struct buf *file, size_t at, size_t bytes, struct buf *out)
 {
@@ -1647,6 +1691,7 @@ int main(void)
 		cmocka_unit_test(test_compressed_records),
 		cmocka_unit_test(test_damage_in_an_extent),
 		cmocka_unit_test(test_damage_between_extents),
+		cmocka_unit_test(test_damage_in_a_sample),
 		cmocka_unit_test(test_damage_of_many_bytes),
 		cmocka_unit_test(test_damage_that_hides_records_behind_another),
 		cmocka_unit_test(test_damage_of_several_files),

@@ -7,11 +7,14 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/hash_table.h"
 #include "base/log.h"
 #include "compress/extent.h"
 #include "compress/extent_index.h"
 #include "compress/zstd.h"
+#include "perfdata/attr.h"
 #include "perfdata/record.h"
+#include "perfdata/sample.h"
 #include "record/output/record_end.h"
 
 enum {
@@ -20,12 +23,23 @@ enum {
 	STREAM_BYTES = 1 << 20 /* of a stream that are decompressed at a time */
 };
 
+/* Whether readers take a record of the kernel: its event is one of the recording's, and what that samples fits in. */
+struct record_check {
+	const struct event_desc *events; /* borrowed */
+	size_t nr_events;                /* 0: it takes all */
+	struct sample_shape *shapes;     /* heap; of each event */
+	struct hash_table ids;           /* of all events: to the index, plus 1 */
+	int id_offset;                   /* in a sample; -1: there is no id */
+	uint64_t *aligned;               /* heap; a record that is not */
+};
+
 /* One search; places are relative to the start of the range. */
 struct damage_search {
 	const struct damage_range *range;
 	struct damage_list *found; /* borrowed */
 	size_t first;              /* of it, that is of this range */
 	struct record_walk walk;
+	struct record_check check;
 	struct progress progress;
 	struct zstd_unpacker *unpacker, *stream; /* owned */
 	uint8_t *unpacked;                       /* heap, EXTENT_BYTES_MAX */
@@ -36,9 +50,78 @@ struct damage_search {
 	uint64_t frame_at;
 	size_t blocks_end; /* of the blocks that are there */
 	bool streaming;    /* what is compressed belongs to a stream, as perf writes it */
-	uint64_t last; /* where the record in front of walk.at begins; UINT64_MAX: none, or it is one of an extent */
+	uint64_t last;    /* where the record in front of walk.at begins; UINT64_MAX: none, or it is one of an extent */
+	uint64_t trusted; /* behind the last extent that is whole, or damage: records from here on may have wrong sizes
+			   */
 	unsigned nr_back;
 };
+
+static int add_ids(struct record_check *check, size_t index)
+{
+	const struct event_desc *event = &check->events[index];
+
+	for (size_t i = 0; i < event->nr_ids; i++)
+		if (!hash_table_find(&check->ids, event->ids[i]) &&
+		    hash_table_add_number(&check->ids, event->ids[i], index + 1))
+			return -ENOMEM;
+	return 0;
+}
+
+static int record_check_init(struct record_check *check, const struct event_desc *events, size_t nr_events)
+{
+	*check = (struct record_check){.events = events, .id_offset = -1};
+	if (!nr_events)
+		return 0;
+	check->nr_events = nr_events;
+	check->shapes = calloc(nr_events, sizeof(*check->shapes));
+	check->aligned = malloc(RECORD_MAX_BYTES + 1);
+	if (!check->shapes || !check->aligned)
+		return -ENOMEM;
+	check->id_offset = sample_id_offset(&events[0].attr);
+	for (size_t i = 0; i < nr_events; i++) {
+		check->shapes[i] = sample_shape(&events[i].attr);
+		if (nr_events > 1 && add_ids(check, i))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void record_check_fini(struct record_check *check)
+{
+	free(check->shapes);
+	free(check->aligned);
+	hash_table_fini(&check->ids);
+	*check = (struct record_check){.id_offset = -1};
+}
+
+/* SIZE_MAX: of none. */
+static size_t event_of_sample(const struct record_check *check, const void *record, size_t size)
+{
+	uint64_t id = 0;
+
+	if (check->nr_events < 2 || check->id_offset < 0)
+		return 0;
+	if ((size_t)check->id_offset + sizeof(id) > size)
+		return SIZE_MAX;
+	memcpy(&id, (const uint8_t *)record + check->id_offset, sizeof(id));
+	return id ? (size_t)hash_table_find_number(&check->ids, id) - 1 : 0;
+}
+
+/* `record`: header->size bytes, at any alignment. */
+static bool record_check_passes(const struct record_check *check, const struct perf_event_header *header,
+				const void *record)
+{
+	if (!check->nr_events || header->type >= RECORD_USER_FIRST)
+		return true;
+	if (header->type != PERF_RECORD_SAMPLE)
+		return header->size - sizeof(*header) >= sample_id_bytes(&check->events[0].attr);
+	const size_t event = event_of_sample(check, record, header->size);
+	if (event >= check->nr_events)
+		return false;
+	if ((uintptr_t)record % sizeof(uint64_t))
+		record = memcpy(check->aligned, record, header->size);
+	return sample_is_whole(&check->events[event].attr, &check->shapes[event], record);
+}
 
 void damage_list_fini(struct damage_list *list)
 {
@@ -144,12 +227,12 @@ static uint64_t indexed_end(const struct damage_range *range, uint64_t at)
 	return bytes > at - start && bytes <= range->bytes - start ? start + bytes : UINT64_MAX;
 }
 
-/* Where the next extent begins, behind `from`. UINT64_MAX: there is none, or walk.err. */
-static uint64_t next_extent(struct damage_search *search, uint64_t from)
+/* Where the next extent begins, behind `from`, in front of `limit` at least. UINT64_MAX: nowhere, or walk.err. */
+static uint64_t next_extent(struct damage_search *search, uint64_t from, uint64_t limit)
 {
 	struct record_walk *walk = &search->walk;
 	const uint64_t indexed = indexed_start(search->range, indexed_up_to(search->range, from));
-	const uint64_t end = least(indexed, walk->bytes);
+	const uint64_t end = least(least(indexed, walk->bytes), limit);
 	const size_t overlap = sizeof(uint32_t) - 1; /* of a magic number in two pieces */
 
 	for (uint64_t at = from + 1; at < end && !walk->err; at += LOOK_BYTES) {
@@ -180,7 +263,7 @@ static uint64_t resume_at(struct damage_search *search, uint64_t from)
 	const uint64_t behind = search->nr_back++ < BACK_MAX || from > search->walk.at ? from : search->walk.at;
 	const uint64_t end = indexed_end(search->range, behind);
 
-	return end != UINT64_MAX ? end : next_extent(search, behind);
+	return end != UINT64_MAX ? end : next_extent(search, behind, UINT64_MAX);
 }
 
 /* The bytes from `from` up to `to` are damaged. 1 or -ENOMEM. */
@@ -190,10 +273,24 @@ static int skip(struct damage_search *search, uint64_t from, uint64_t to, uint64
 	int err = add(search, from, to, record_bytes, flags);
 
 	search->gathering = search->streaming = false;
+	search->trusted = to;
 	search->walk.at = to;
 	search->walk.chunk_end = 0;
 	search->last = UINT64_MAX;
 	return err ? err : 1;
+}
+
+/*
+ * The record at walk.at, which ends at `end` by its header, is damaged. As step(). An extent that begins in it is not,
+ * but the size in the header is.
+ */
+static int skip_record(struct damage_search *search, uint64_t end)
+{
+	const uint64_t from = search->walk.at, next = next_extent(search, from, end);
+
+	if (search->walk.err)
+		return search->walk.err;
+	return next < end ? skip(search, from, next, 0, DAMAGE_HIDES_RECORDS) : skip(search, from, end, 0, 0);
 }
 
 /* A record, or an extent, of which the rest may have been behind the end. */
@@ -213,6 +310,36 @@ static bool is_cut_here(struct damage_search *search)
 }
 
 /*
+ * A record of a wrong size may have led into an extent, where something looked like a record: the first one from
+ * `trusted` on, by the headers, that has the start of an extent in it, in front of `limit`. false: there is none.
+ */
+static bool find_stepped_over(struct damage_search *search, uint64_t limit, uint64_t *ret_record, uint64_t *ret_extent)
+{
+	struct record_walk *walk = &search->walk;
+	const uint64_t at = walk->at, chunk_at = walk->chunk_at, chunk_end = walk->chunk_end;
+	uint64_t extent = next_extent(search, search->trusted, limit), bytes;
+	struct perf_event_header header;
+	bool found = false;
+
+	walk->at = search->trusted;
+	walk->chunk_end = 0;
+	while (!found && extent < limit && record_walk_here(walk, &header, &bytes)) {
+		if (extent <= walk->at) {
+			extent = next_extent(search, walk->at, limit);
+			continue;
+		}
+		found = extent < walk->at + bytes;
+		*ret_record = walk->at;
+		walk->at += bytes;
+	}
+	*ret_extent = extent;
+	walk->at = at;
+	walk->chunk_at = chunk_at;
+	walk->chunk_end = chunk_end;
+	return found;
+}
+
+/*
  * There is no record at walk.at; the damage begins at `from`. As step(). A recorder that died leaves zeroes where it
  * did not write: there the records end.
  */
@@ -226,10 +353,15 @@ static int pass_over(struct damage_search *search, uint64_t from, enum damage_fl
 	const uint64_t next = resume_at(search, from);
 	if (walk->err)
 		return walk->err;
-	if (next != UINT64_MAX)
-		return skip(search, from, next, 0, flags);
-	if (!range->finished || (range->may_be_cut && is_cut_here(search)))
+	if (next == UINT64_MAX && (!range->finished || (range->may_be_cut && is_cut_here(search))))
 		return 0;
+	uint64_t record, extent;
+	if (search->nr_back < BACK_MAX && find_stepped_over(search, from, &record, &extent)) {
+		search->nr_back++;
+		return walk->err ? walk->err : skip(search, record, extent, 0, DAMAGE_HIDES_RECORDS);
+	}
+	if (!walk->err && next != UINT64_MAX)
+		return skip(search, from, next, 0, flags);
 	flags |= is_zero_from(walk, from, walk->bytes) ? DAMAGE_IS_ZERO : 0;
 	return walk->err ? walk->err : skip(search, from, walk->bytes, 0, flags);
 }
@@ -273,6 +405,7 @@ static int end_extent(struct damage_search *search, uint64_t end)
 	if (!right)
 		return skip(search, search->frame_at, end, search->start.bytes, 0);
 	search->gathering = false;
+	search->trusted = end;
 	search->walk.at = end;
 	return 1;
 }
@@ -317,8 +450,7 @@ static int leave_stream(struct damage_search *search, uint64_t end)
 
 	if (walk->err)
 		return walk->err;
-	return search->range->finished || !is_written ? pass_over(search, walk->at, 0)
-						      : skip(search, walk->at, end, 0, 0);
+	return search->range->finished || !is_written ? pass_over(search, walk->at, 0) : skip_record(search, end);
 }
 
 static int add_to_stream(struct damage_search *search, struct span payload, bool restart, uint64_t end)
@@ -359,7 +491,21 @@ static struct span payload_of(struct record_walk *walk, const struct perf_event_
 	bytes = cursor_u64(&at);
 	if (walk->chunk_end > walk->at)
 		bytes = cursor_left(&at);
-	return bytes <= cursor_left(&at) ? (struct span){at.at, (size_t)bytes} : (struct span){0};
+	return !at.bad && bytes <= cursor_left(&at) ? (struct span){at.at, (size_t)bytes} : (struct span){0};
+}
+
+/* As step(): it is in no extent. Its size leads to another record, or that is damage as well. */
+static int take_plain(struct damage_search *search, const struct perf_event_header *header, uint64_t end)
+{
+	struct record_walk *walk = &search->walk;
+	const uint8_t *record = record_walk_bytes(walk, walk->at, header->size);
+
+	if (!record)
+		return walk->err;
+	if (!record_check_passes(&search->check, header, record))
+		return skip_record(search, end);
+	walk->at = end;
+	return 1;
 }
 
 /* As step(): of a record that is whole, by its header. */
@@ -374,16 +520,14 @@ static int take_record(struct damage_search *search, const struct perf_event_hea
 	/* An extent is written in one piece, and the blocks of a frame do not begin like a frame. */
 	if (search->gathering && (starts || !compressed || !payload.len))
 		return leave_extent(search, search->walk.at);
-	if (!compressed && !(starts && start.bytes <= EXTENT_BYTES_MAX)) {
-		search->walk.at = end;
-		return 1;
-	}
+	if (!compressed && !(starts && start.bytes <= EXTENT_BYTES_MAX))
+		return take_plain(search, header, end);
 	if (compressed && starts && start.bytes <= EXTENT_BYTES_MAX)
 		begin_extent(search, &start);
 	else if (compressed && (starts || (search->streaming && !search->gathering)))
 		return add_to_stream(search, payload, starts, end);
 	else if (!search->gathering) /* an extent that has lost its type, or the rest of one */
-		return skip(search, search->walk.at, end, 0, 0);
+		return skip_record(search, end);
 	return add_to_extent(search, payload, end);
 }
 
@@ -446,6 +590,8 @@ int damage_find(const struct damage_range *range, struct damage_list *ret)
 	if (go_on) {
 		search.unpacked = malloc(EXTENT_BYTES_MAX);
 		int err = record_walk_init(&search.walk, range->fd, range->offset, range->bytes);
+		if (!err)
+			err = record_check_init(&search.check, range->events, range->nr_events);
 		go_on = err || !search.unpacked ? -ENOMEM : 1;
 	}
 	progress_start(&search.progress, "looking for damage");
@@ -458,6 +604,7 @@ int damage_find(const struct damage_range *range, struct damage_list *ret)
 	zstd_unpacker_free(search.stream);
 	buf_fini(&search.frame);
 	free(search.unpacked);
+	record_check_fini(&search.check);
 	record_walk_fini(&search.walk);
 	return go_on;
 }

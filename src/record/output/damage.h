@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * damage: finds the bytes among the records of a file from which no reader gets a record: of compressed extents whose
- * hash is wrong, or which cannot be decompressed, and where records break off, up to the next extent.
+ * hash is wrong, or which cannot be decompressed, where records break off, up to the next extent, and of records that
+ * have no room for what their event samples, or are of none.
  */
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct event_desc;
 struct extent_list;
 
 struct damage {
@@ -39,6 +41,8 @@ struct damage_range {
 	bool may_be_cut;  /* but the file ends with them, and may have lost its end: that is no damage either */
 	bool has_unknown; /* records of later versions are among them, which reach to the end */
 	const struct extent_list *extents; /* by the index of the recording; may be empty */
+	const struct event_desc *events;   /* of the recording; NULL: not known */
+	size_t nr_events;
 };
 
 /* Adds what it finds to *ret. 0; -errno of reading; -ENOMEM. Nothing is found by a build that cannot decompress. */

@@ -693,7 +693,8 @@ static int find_damage(struct recovery *rec, uint64_t main_bytes, bool finished,
 {
 	AUTO_EXTENTS struct extent_list extents = {0};
 	AUTO_FREE struct collect_region *regions = all_regions(rec, main_bytes);
-	int err = finished ? read_index(rec, &extents) : 0;
+	const bool has_extents = rec->compressed || !reach_end;
+	int err = finished && has_extents ? read_index(rec, &extents) : 0;
 
 	free(rec->damage_ends);
 	rec->result.damage.nr = 0;
@@ -710,6 +711,8 @@ static int find_damage(struct recovery *rec, uint64_t main_bytes, bool finished,
 			.may_be_cut = i > 0,
 			.has_unknown = reach_end,
 			.extents = &extents,
+			.events = rec->events,
+			.nr_events = rec->nr_events,
 		};
 		err = damage_find(&range, &rec->result.damage);
 		rec->damage_ends[i] = rec->result.damage.nr;
@@ -874,7 +877,7 @@ int recover_recording(const struct recover_params *params, struct recover_result
 	const int finished = err ? err : is_finished(&rec, reterr);
 	const int reach_end = finished > 0 ? all_reach_end(&rec, reterr) : finished;
 	err = reach_end < 0 ? reach_end : 0;
-	if (!err && finished && (rec.compressed || !reach_end))
+	if (!err && finished)
 		err = find_damage(&rec, rec.header.data.size, true, reach_end, reterr);
 	if (err)
 		return err;
