@@ -85,19 +85,17 @@ static int copy_part(int from_dir, int to_dir, const char *dir, const char *name
 	return err < 0 ? diag_set(reterr, err, "cannot copy %s: %s", name, strerror(-err)) : err;
 }
 
-static int copy_directory(const char *from, const char *to, struct diag *reterr)
+static int copy_directory(const char *from, const char *to, struct output_path *ret, struct diag *reterr)
 {
-	struct output_path dest = {.fd = -1};
 	AUTO_FD int to_dir = -1;
 	AUTO_FREE char *path = NULL;
-	int lacks = 0, err = output_path_resolve(to, &path, reterr);
+	int lacks = 0, err = output_path_open_unnamed_directory(to, ret, reterr);
 
-	if (!err)
-		err = output_path_open_directory(path, &dest, reterr);
 	if (err)
 		return err;
+	path = output_path_temporary(ret);
 	DIR *dir = opendir(from);
-	to_dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	to_dir = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 	if (!dir || to_dir < 0)
 		err = diag_set(reterr, -errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
 	for (struct dirent *entry; err >= 0 && (entry = readdir(dir));) {
@@ -108,31 +106,20 @@ static int copy_directory(const char *from, const char *to, struct diag *reterr)
 	}
 	if (dir)
 		closedir(dir);
-	if (err < 0)
-		output_path_undo(&dest);
-	output_path_close(&dest);
 	return err < 0 ? err : lacks;
 }
 
-static int copy_file(const char *from, const char *to, struct diag *reterr)
+static int copy_file(const char *from, const char *to, struct output_path *ret, struct diag *reterr)
 {
 	AUTO_FD int in = open(from, O_RDONLY | O_CLOEXEC);
-	struct output_path dest = {.fd = -1};
 
 	if (in < 0)
 		return diag_set(reterr, -errno, "%s: %s", from, strerror(errno));
-	int err = output_path_open_unnamed(to, &dest, reterr);
+	int err = output_path_open_unnamed(to, ret, reterr);
 	if (err)
 		return err;
-	int copied = copy_bytes(in, dest.fd, "", from);
-	if (copied < 0)
-		err = diag_set(reterr, copied, "cannot copy %s to %s: %s", from, to, strerror(-copied));
-	else
-		err = output_path_name(&dest, reterr);
-	int close_err = output_path_close(&dest);
-	if (close_err && !err)
-		err = diag_set(reterr, close_err, "cannot copy %s to %s: %s", from, to, strerror(-close_err));
-	return err ? err : copied;
+	int copied = copy_bytes(in, ret->fd, "", from);
+	return copied < 0 ? diag_set(reterr, copied, "cannot copy %s to %s: %s", from, to, strerror(-copied)) : copied;
 }
 
 /* What is no recording is not copied. */
@@ -159,10 +146,10 @@ static int check_header(const char *from, bool directory, struct diag *reterr)
 }
 
 /*
- * A file, or a directory with its files. What is called `to` already is kept as output_path_open() does. As
- * copy_bytes(); -errno and why.
+ * A file, or a directory with its files, which has a temporary name: it is of use when it was recovered. As
+ * copy_bytes(); -errno and why. *ret: to be closed in any case.
  */
-static int recover_copy(const char *from, const char *to, struct diag *reterr)
+static int recover_copy(const char *from, const char *to, struct output_path *ret, struct diag *reterr)
 {
 	struct stat st, other;
 
@@ -175,7 +162,11 @@ static int recover_copy(const char *from, const char *to, struct diag *reterr)
 	int err = check_header(from, S_ISDIR(st.st_mode), reterr);
 	if (err)
 		return err;
-	return S_ISDIR(st.st_mode) ? copy_directory(from, to, reterr) : copy_file(from, to, reterr);
+	int copied = S_ISDIR(st.st_mode) ? copy_directory(from, to, ret, reterr) : copy_file(from, to, ret, reterr);
+	/* Where it can still be written to it is not recovered. */
+	if (ret->fd >= 0 && close(take_fd(&ret->fd)) && copied >= 0)
+		copied = diag_set(reterr, -errno, "cannot copy %s to %s: %s", from, to, strerror(errno));
+	return copied;
 }
 
 /* millrace recover: recordings whose recorder died, or that lost their end, made whole. */
@@ -270,6 +261,11 @@ static void report_damage(const char *path, const struct damage_list *list)
 		log_error("%s: and %zu more; %" PRIu64 " bytes are damaged in all", path, list->nr - LINES, bytes);
 }
 
+static void close_copy(struct output_path *copy)
+{
+	output_path_close(copy);
+}
+
 static void result_fini(struct recover_result *result)
 {
 	damage_list_fini(&result->damage);
@@ -277,7 +273,8 @@ static void result_fini(struct recover_result *result)
 
 static int recover(const struct recover_options *options, const char *path, int argc, char **argv)
 {
-	AUTO_FREE char *found = NULL;
+	AUTO_FREE char *found = NULL, *temporary = NULL;
+	__attribute__((cleanup(close_copy))) struct output_path copy = {.fd = -1};
 	struct recover_params params = {
 		.build_ids = !options->no_build_ids,
 		.force = options->force,
@@ -288,14 +285,18 @@ static int recover(const struct recover_options *options, const char *path, int 
 	};
 	__attribute__((cleanup(result_fini))) struct recover_result result = {0};
 	struct diag diag = {0};
-	int err = options->output ? recover_copy(path, options->output, &diag) : 0;
+	int err = options->output ? recover_copy(path, options->output, &copy, &diag) : 0;
 	const bool lacks = err > 0;
 
 	if (err >= 0)
 		err = output_path_resolve(options->output ? options->output : path, &found, &diag);
-	params.path = found;
+	temporary = output_path_temporary(&copy);
+	params.path = temporary ? temporary : found;
+	params.name = found;
 	if (!err)
 		err = recover_recording(&params, &result, &diag);
+	if (!err)
+		err = output_path_name(&copy, &diag);
 	if (err) {
 		log_error("%s", diag.text);
 		if (err == -EIO && !options->output)
@@ -304,7 +305,7 @@ static int recover(const struct recover_options *options, const char *path, int 
 	}
 	report_damage(path, &result.damage);
 	if (!lacks || !result.was_whole)
-		report_result(params.path, &result);
+		report_result(params.name, &result);
 	return lacks || result.damage.nr ? INPUT_EXIT_ERROR : 0;
 }
 

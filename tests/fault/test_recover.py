@@ -307,6 +307,26 @@ def test_what_is_no_recording_is_not_copied(millrace, tmp_path, layout):
     assert not (tmp_path / 'copy').exists()
 
 
+@pytest.mark.parametrize('layout', ['file', 'directory'])
+def test_copy_that_cannot_be_finished(run, program, millrace, programs, need_tracefs, tmp_path, layout):
+    """No other file may get longer than the recording, and there is no room for features: nothing is in its place."""
+    whole, out = tmp_path / 'whole', tmp_path / 'out'
+    millrace('record', *(['--threads'] if layout == 'directory' else []), '-o', whole, *WORK, programs / 'syscalls',
+             '-t', '1', '-n', '1')
+    file = whole / 'data' if layout == 'directory' else whole
+    start, size = struct.unpack_from('<2Q', file.read_bytes(), 40)
+    os.truncate(file, start + size)
+    longest = max(path.stat().st_size for path in [file, *file.parent.glob('data.*')])
+    out.write_bytes(b'of an earlier day')
+    done = run(['prlimit', f'--fsize={longest}', program, 'recover', '-o', out, whole], status=255)
+    assert re.search(f'{out}(/data)?: cannot finish the file', done.err), done.err
+    assert out.read_bytes() == b'of an earlier day'
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['out', 'whole']
+    millrace('recover', '-o', out, whole)
+    assert len(list(PerfData(out / 'data' if layout == 'directory' else out).records())) > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['out', 'out.old', 'whole']
+
+
 def test_recording_is_named_with_or_without_an_option(millrace, tmp_path):
     path = tmp_path / 'data'
     millrace('record', '-q', '-e', 'dummy', '-o', path, '--', 'true')

@@ -276,7 +276,19 @@ static int create_file(const struct file_place *place, struct output_path *dest,
 	return err ? err : take_fd(&fd);
 }
 
-static int create_unnamed(struct file_place *place, struct unnamed_output **ret, struct diag *reterr)
+typedef int create_function(const struct file_place *place, char temporary[FILE_PLACE_TEMPORARY_ROOM],
+			    struct diag *reterr);
+
+static int create_temporary(const struct file_place *place, char temporary[FILE_PLACE_TEMPORARY_ROOM],
+			    struct diag *reterr)
+{
+	int fd = file_place_create_temporary(place, temporary);
+
+	return fd < 0 ? create_error(place->path, fd, reterr) : fd;
+}
+
+static int create_unnamed(struct file_place *place, create_function *create, struct unnamed_output **ret,
+			  struct diag *reterr)
 {
 	int err = check_old(place, reterr);
 
@@ -285,10 +297,10 @@ static int create_unnamed(struct file_place *place, struct unnamed_output **ret,
 	struct unnamed_output *unnamed = calloc(1, sizeof(*unnamed));
 	if (!unnamed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	int fd = file_place_create_temporary(place, unnamed->temporary);
+	int fd = create(place, unnamed->temporary, reterr);
 	if (fd < 0) {
 		free(unnamed);
-		return create_error(place->path, fd, reterr);
+		return fd;
 	}
 	unnamed->place = *place;
 	*place = (struct file_place){.dir_fd = -1};
@@ -339,7 +351,8 @@ static int open_path(const char *path, bool named, struct output_path *ret, stru
 	} else {
 		remove_leftovers(&place);
 		dest.made = named;
-		dest.fd = named ? create_file(&place, &dest, reterr) : create_unnamed(&place, &dest.unnamed, reterr);
+		dest.fd = named ? create_file(&place, &dest, reterr)
+				: create_unnamed(&place, create_temporary, &dest.unnamed, reterr);
 		if (dest.fd < 0)
 			return dest.fd;
 	}
@@ -357,6 +370,26 @@ int output_path_open_unnamed(const char *path, struct output_path *ret, struct d
 	return open_path(path, false, ret, reterr);
 }
 
+/* A file gives its name to no directory. */
+static int give_directory_name(const struct file_place *place, const char *temporary, struct output_path *dest,
+			       struct diag *reterr)
+{
+	if (place->exists && S_ISREG(place->st.st_mode) && !place->st.st_size)
+		unlinkat(place->dir_fd, place->name, 0);
+	return give_name(place, temporary, dest, reterr);
+}
+
+char *output_path_temporary(const struct output_path *dest)
+{
+	const struct file_place *place = dest->unnamed ? &dest->unnamed->place : NULL;
+	char *path;
+
+	if (!place ||
+	    asprintf(&path, "%.*s%s", (int)(place->name - place->path), place->path, dest->unnamed->temporary) < 0)
+		return NULL;
+	return path;
+}
+
 int output_path_name(struct output_path *dest, struct diag *reterr)
 {
 	struct unnamed_output *unnamed = dest->unnamed;
@@ -366,7 +399,7 @@ int output_path_name(struct output_path *dest, struct diag *reterr)
 	/* Another one may have this name by now. */
 	struct file_place *place = &unnamed->place;
 	place->exists = fstatat(place->dir_fd, place->name, &place->st, AT_SYMLINK_NOFOLLOW) == 0;
-	int err = give_name(place, unnamed->temporary, dest, reterr);
+	int err = (dest->main_path ? give_directory_name : give_name)(place, unnamed->temporary, dest, reterr);
 	if (err)
 		return err;
 	unnamed_free(unnamed);
@@ -376,8 +409,7 @@ int output_path_name(struct output_path *dest, struct diag *reterr)
 }
 
 /* Its main file, in a directory that has a temporary name: an fd, or -errno. */
-static int create_main(const struct file_place *place, char temporary[FILE_PLACE_TEMPORARY_ROOM], int *ret_dir,
-		       struct diag *reterr)
+static int create_main(const struct file_place *place, char temporary[FILE_PLACE_TEMPORARY_ROOM], struct diag *reterr)
 {
 	AUTO_FD int dir_fd = file_place_create_temporary_directory(place, temporary);
 
@@ -389,7 +421,6 @@ static int create_main(const struct file_place *place, char temporary[FILE_PLACE
 		unlinkat(place->dir_fd, temporary, AT_REMOVEDIR);
 		return err;
 	}
-	*ret_dir = take_fd(&dir_fd);
 	return fd;
 }
 
@@ -397,25 +428,19 @@ static int create_main(const struct file_place *place, char temporary[FILE_PLACE
 static int create_directory(const struct file_place *place, struct output_path *dest, struct diag *reterr)
 {
 	char temporary[FILE_PLACE_TEMPORARY_ROOM];
-	AUTO_FD int dir_fd = -1;
-	AUTO_FD int fd = create_main(place, temporary, &dir_fd, reterr);
+	AUTO_FD int fd = create_main(place, temporary, reterr);
 
 	if (fd < 0)
 		return fd;
-	if (place->exists && S_ISREG(place->st.st_mode) && !place->st.st_size)
-		unlinkat(place->dir_fd, place->name, 0); /* a file gives its name to no directory */
-	int err = give_name(place, temporary, dest, reterr);
-	if (err) {
-		unlinkat(dir_fd, MAIN_FILE, 0);
-		unlinkat(place->dir_fd, temporary, AT_REMOVEDIR);
-		return err;
-	}
-	return take_fd(&fd);
+	int err = give_directory_name(place, temporary, dest, reterr);
+	if (err)
+		remove_recording(place->dir_fd, temporary);
+	return err ? err : take_fd(&fd);
 }
 
-int output_path_open_directory(const char *path, struct output_path *ret, struct diag *reterr)
+static int open_directory_path(const char *path, bool named, struct output_path *ret, struct diag *reterr)
 {
-	struct output_path dest = {.path = path ? path : "perf.data", .fd = -1, .made = true};
+	struct output_path dest = {.path = path ? path : "perf.data", .fd = -1, .made = named};
 	AUTO_FILE_PLACE struct file_place place = {.dir_fd = -1};
 
 	int err = file_place_find(dest.path, &place, reterr);
@@ -424,13 +449,24 @@ int output_path_open_directory(const char *path, struct output_path *ret, struct
 	if (asprintf(&dest.main_path, "%s/" MAIN_FILE, place.path) < 0)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	remove_leftovers(&place);
-	dest.fd = create_directory(&place, &dest, reterr);
+	dest.fd = named ? create_directory(&place, &dest, reterr)
+			: create_unnamed(&place, create_main, &dest.unnamed, reterr);
 	if (dest.fd < 0) {
 		free(dest.main_path);
 		return dest.fd;
 	}
 	*ret = dest;
 	return 0;
+}
+
+int output_path_open_directory(const char *path, struct output_path *ret, struct diag *reterr)
+{
+	return open_directory_path(path, true, ret, reterr);
+}
+
+int output_path_open_unnamed_directory(const char *path, struct output_path *ret, struct diag *reterr)
+{
+	return open_directory_path(path, false, ret, reterr);
 }
 
 int output_path_create_part(const char *path, struct diag *reterr)
@@ -496,13 +532,16 @@ void output_path_confirm(struct output_path *dest)
 int output_path_close(struct output_path *dest)
 {
 	output_path_confirm(dest);
-	free(dest->main_path);
-	dest->main_path = NULL;
 	if (dest->unnamed) {
-		file_place_discard(&dest->unnamed->place, dest->unnamed->temporary);
+		if (dest->main_path)
+			remove_recording(dest->unnamed->place.dir_fd, dest->unnamed->temporary);
+		else
+			file_place_discard(&dest->unnamed->place, dest->unnamed->temporary);
 		unnamed_free(dest->unnamed);
 		dest->unnamed = NULL;
 	}
+	free(dest->main_path);
+	dest->main_path = NULL;
 	int fd = dest->fd;
 
 	dest->fd = -1;

@@ -55,9 +55,13 @@ int output_path_open(const char *path, struct output_path *ret, struct diag *ret
  */
 int output_path_open_unnamed(const char *path, struct output_path *ret, struct diag *reterr);
 int output_path_name(struct output_path *dest, struct diag *reterr);
+/* The path that it has until then: heap. NULL: it has its name, or out of memory. */
+char *output_path_temporary(const struct output_path *dest);
 
 /* As output_path_open() for a data directory, of mode 0700: fd is that of its main file. Not for pipes. */
 int output_path_open_directory(const char *path, struct output_path *ret, struct diag *reterr);
+/* As output_path_open_unnamed(). */
+int output_path_open_unnamed_directory(const char *path, struct output_path *ret, struct diag *reterr);
 
 /* A new file in such a directory, of mode 0600: an fd. -EEXIST: it is there. */
 int output_path_create_part(const char *path, struct diag *reterr);

@@ -39,8 +39,9 @@ enum {
 /* Everything that one recovery holds. */
 struct recovery {
 	const struct recover_params *params;
-	char *main_path; /* heap */
-	int fd;          /* of the main file */
+	const char *name; /* in messages */
+	char *main_path;  /* heap; what its main file is called there */
+	int fd;           /* of the main file */
 	uint64_t file_bytes;
 	int64_t until_ns; /* CLOCK_REALTIME: when any of its files was last written */
 	struct file_header header;
@@ -122,7 +123,7 @@ static int check_unused(const struct recovery *rec, struct diag *reterr)
 		       ? diag_set(reterr, -EBUSY,
 				  "%s is still written to, by its recorder: it is left as it is (a copy of what there "
 				  "is now is made whole with -o FILE)",
-				  rec->params->path)
+				  rec->name)
 		       : 0;
 }
 
@@ -163,8 +164,8 @@ static void note_missing_parts(const struct recovery *rec)
 		nr++;
 	}
 	if (end > nr)
-		log_note("%s lacks %zu of the files data.0 to data.%zu: their records cannot be recovered",
-			 rec->params->path, end - nr, end - 1);
+		log_note("%s lacks %zu of the files data.0 to data.%zu: their records cannot be recovered", rec->name,
+			 end - nr, end - 1);
 }
 
 static int open_parts(struct recovery *rec, struct diag *reterr)
@@ -173,7 +174,7 @@ static int open_parts(struct recovery *rec, struct diag *reterr)
 	int err = 0;
 
 	if (!dir)
-		return diag_set(reterr, -errno, "%s: %s", rec->params->path, strerror(errno));
+		return diag_set(reterr, -errno, "%s: %s", rec->name, strerror(errno));
 	for (struct dirent *entry; !err && (entry = readdir(dir));)
 		if (!strncmp(entry->d_name, "data.", 5))
 			err = add_part(rec, dirfd(dir), entry->d_name, reterr);
@@ -183,21 +184,30 @@ static int open_parts(struct recovery *rec, struct diag *reterr)
 	return err;
 }
 
+/* Heap; NULL: out of memory. */
+static char *main_path_of(const struct recovery *rec, const char *path)
+{
+	char *main;
+
+	return asprintf(&main, rec->directory ? "%s/data" : "%s", path) < 0 ? NULL : main;
+}
+
 static int open_all(struct recovery *rec, struct diag *reterr)
 {
+	AUTO_FREE char *path = NULL;
 	struct stat st;
 
 	if (lstat(rec->params->path, &st))
-		return diag_set(reterr, -errno, "%s: %s", rec->params->path, strerror(errno));
+		return diag_set(reterr, -errno, "%s: %s", rec->name, strerror(errno));
 	if (S_ISLNK(st.st_mode))
-		return diag_set(reterr, -ELOOP, "%s is a link of another user: it is not followed", rec->params->path);
+		return diag_set(reterr, -ELOOP, "%s is a link of another user: it is not followed", rec->name);
 	rec->directory = S_ISDIR(st.st_mode);
-	if (asprintf(&rec->main_path, rec->directory ? "%s/data" : "%s", rec->params->path) < 0) {
-		rec->main_path = NULL;
+	path = main_path_of(rec, rec->params->path);
+	rec->main_path = main_path_of(rec, rec->name);
+	if (!path || !rec->main_path)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	}
-	rec->in_use = is_open_for_writing(rec->main_path);
-	rec->fd = open_file(rec, AT_FDCWD, rec->main_path, &st, reterr);
+	rec->in_use = is_open_for_writing(path);
+	rec->fd = open_file(rec, AT_FDCWD, path, &st, reterr);
 	if (rec->fd < 0)
 		return rec->fd;
 	rec->file_bytes = (uint64_t)st.st_size;
@@ -292,7 +302,7 @@ static bool in_file(const struct recovery *rec, const struct file_section *secti
 
 static int read_error(const struct recovery *rec, int err, struct diag *reterr)
 {
-	return diag_set(reterr, err, "%s: cannot be read to its end, and is left as it is: %s", rec->params->path,
+	return diag_set(reterr, err, "%s: cannot be read to its end, and is left as it is: %s", rec->name,
 			strerror(-err));
 }
 
@@ -402,7 +412,7 @@ static int name_tracepoints(struct recovery *rec, struct diag *reterr)
 				   : diag_set(reterr, -ENOENT,
 					      "none of the tracepoints of %s is known here: recover it "
 					      "on the machine where it was recorded",
-					      rec->params->path);
+					      rec->name);
 }
 
 /* Cuts what is behind the last whole record of each part. */
@@ -419,7 +429,7 @@ static int cut_parts(struct recovery *rec, struct diag *reterr)
 		rec->result.dropped_bytes += part->bytes - end.bytes;
 		rec->result.data_bytes += end.bytes;
 		if (end.bytes != part->bytes && ftruncate(part->fd, (off_t)end.bytes))
-			return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", rec->params->path,
+			return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", rec->name,
 					strerror(errno));
 		part->bytes = end.bytes;
 	}
@@ -867,7 +877,8 @@ static int recover_unfinished(struct recovery *rec, struct diag *reterr)
 
 int recover_recording(const struct recover_params *params, struct recover_result *ret, struct diag *reterr)
 {
-	__attribute__((cleanup(recovery_fini))) struct recovery rec = {.params = params, .fd = -1};
+	__attribute__((cleanup(recovery_fini))) struct recovery rec = {
+		.params = params, .name = params->name ? params->name : params->path, .fd = -1};
 	int err = open_all(&rec, reterr);
 
 	if (!err)

@@ -15,6 +15,7 @@ struct diag;
 
 struct recover_params {
 	const char *path; /* a file, or a data directory; a link is not followed: output_path_resolve() */
+	const char *name; /* what messages call it; NULL: as path */
 	bool build_ids;   /* look up the build-ids of sampled objects */
 	bool force;       /* also a recording that another user owns */
 	bool index;       /* make a new index of the extents, also for a recording that is complete */
