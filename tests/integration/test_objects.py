@@ -183,6 +183,26 @@ def test_written_in_place_and_run_again(millrace, builds, tmp_path):
     assert 'its functions are not named' in said
 
 
+@pytest.mark.parametrize('recorder', ['perf', 'no build-ids', 'pipe'])
+def test_written_in_place_behind_a_recording_that_says_nothing_of_it(millrace, perf, builds, tmp_path, recorder):
+    """By the time of the recording, which is of some time before."""
+    app, data = tmp_path / APP, tmp_path / 'data'
+    shutil.copy2(builds / 'n1', app)
+    options = ['record', '-q', '-e', 'cpu-clock', '-F', '1999', '-o', '-' if recorder == 'pipe' else data]
+    if recorder == 'perf':
+        perf(*options, '--', app)
+    elif recorder == 'pipe':
+        data.write_bytes(millrace(*options, '--', app, binary=True).out)
+    else:
+        millrace(*options, '-B', '--', app)
+    assert report(millrace, data)[0]['hot_v1_a'] > 50
+    app.write_bytes((builds / 'n2').read_bytes())
+    os.utime(data, (data.stat().st_atime - 1, data.stat().st_mtime - 1))
+    share, said = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
+    assert 'its functions are not named' in said
+
+
 def test_touched(millrace, builds, tmp_path):
     """Its build-id was read while it ran, and is the same."""
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; touch $A')

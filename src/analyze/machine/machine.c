@@ -170,7 +170,7 @@ static void learn_origin(struct dso_table *dsos, const struct session *session)
 		feature_decode_sample_time(payload, &times);
 	dsos->of_another_machine = host && (uname(&here) || strcmp(host, here.nodename) != 0);
 	dsos->of_this_boot = info->mtime_ns > booted_ns;
-	dsos->times = (struct mapping_times){info->pipe ? 0 : info->mtime_ns, times.first_ns, times.last_ns};
+	dsos->times = (struct mapping_times){info->can_reopen ? info->mtime_ns : 0, times.first_ns, times.last_ns};
 }
 
 static bool starts_with(const char *text, const char *with)
