@@ -185,6 +185,39 @@ def test_tasks_that_end_around_a_switch(millrace, tmp_path, options):
     assert not [line for line in lines if line.startswith(':') or '([unknown])' in line]
 
 
+# Runs a copy of a program until the recorder holds it, deletes it, and goes on until the recorder lets it go.
+DELETED = '''
+held() { ls -l /proc/$PPID/fd | grep -q "$1 (deleted)"; }
+parts() { ls $FILE.*[0-9] 2>/dev/null | wc -l; }
+next() { n=$(parts); kill -USR2 $PPID; until [ $(parts) -gt $n ]; do sleep 0.02; done; }
+ticks() { read -r line </proc/$1/stat; set -- ${line##*) }; echo ${12}; }
+run() { until=$(($(ticks $1) + 10)); until [ $(ticks $1) -ge $until ]; do sleep 0.02; done; }
+cp $SPIN lasting; ./lasting -t 1 -m 600000 & lasting=$!
+cp $SPIN gone; ./gone -t 1 -m 600000 & gone=$!
+run $lasting; run $gone; rm lasting gone
+until held lasting && held gone; do sleep 0.02; done
+kill $gone; next
+held gone && echo "the file that is recorded may need it"
+next; next
+while held gone; do sleep 0.02; done
+held lasting && echo "one that runs is held"
+run $lasting; kill $lasting
+'''
+
+
+def test_deleted_programs_are_let_go(millrace, programs, tmp_path, need_root):
+    """Their disk has their room again while the recording goes on; and each file has the names of what ran in it."""
+    file, home = tmp_path / 'data', {**os.environ, 'HOME': str(tmp_path / 'home')}
+    done = millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', file, '--switch-output',
+                    '--', 'sh', '-c', DELETED, cwd=tmp_path,
+                    env={**home, 'FILE': str(file), 'SPIN': str(programs / 'spin')})
+    assert done.out.splitlines() == ['the file that is recorded may need it', 'one that runs is held']
+    first, *_, last = parts_of(file)
+    for part, runs in ((first, {'gone', 'lasting'}), (last, {'lasting'})):
+        out = millrace('report', '-i', part, '-g', 'none', '-s', 'dso,sym', '--dsos', 'gone,lasting', env=home).out
+        assert set(re.findall(r'% +(\w+) +\[\.\] spin_', out)) == runs and '0x' not in out, out
+
+
 def test_what_is_kept(millrace, tmp_path):
     file = tmp_path / 'p.data'
     done = millrace('record', '--switch-output', '--switch-max-files', '2', '-e', 'cpu-clock', '-o', file, '--', 'sh',

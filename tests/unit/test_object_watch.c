@@ -547,6 +547,90 @@ static void the_end_waits_by_no_clock_that_can_be_set(void **state)
 	assert_int_equal(nr_fds(), before);
 }
 
+/* The last output but one is finished, as is its collection. */
+static void end_output(struct object_watch *watch)
+{
+	unsigned next = object_watch_next_output(watch);
+
+	object_watch_forget(watch, next - 1);
+}
+
+/* A recording of days does not keep the disks' room of what was deleted, nor comes to the end of its descriptors. */
+static void what_only_finished_outputs_need_is_closed(void **state)
+{
+	enum { NR = 40 }; /* more than may be open */
+	char path[160], lasting_path[160];
+	struct object_watch *watch = start_with(40);
+	const struct file_id lasting = make_file(NR, lasting_path);
+	bool was_opened = true, is_kept = true, is_closed = true;
+	size_t most_fds = 0;
+
+	(void)state;
+	note_map_of(watch, getpid(), lasting_path, &lasting);
+	const int lasting_fd = wait_for(watch, &lasting);
+	const size_t before = nr_fds();
+	for (unsigned i = 0; i < NR; i++) {
+		const struct file_id id = make_file(i, path);
+		note_map_of(watch, getpid(), path, &id);
+		was_opened &= wait_for(watch, &id) >= 0;
+		unlink(path);
+		end_output(watch);
+		note_map_of(watch, getpid(), lasting_path, &lasting); /* as the initial state tells */
+		is_kept &= object_watch_find(watch, &id) >= 0;        /* the output that has just begun needs it */
+		most_fds = nr_fds() > most_fds ? nr_fds() : most_fds;
+		end_output(watch);
+		note_map_of(watch, getpid(), lasting_path, &lasting);
+		is_closed &= object_watch_find(watch, &id) < 0;
+		is_kept &= object_watch_find(watch, &lasting) == lasting_fd;
+	}
+	const size_t after = nr_fds();
+	unlink(lasting_path);
+	object_watch_free(watch);
+	assert_true(lasting_fd >= 0 && was_opened && is_kept && is_closed);
+	assert_true(most_fds <= before + 1);
+	assert_int_equal(after, before);
+}
+
+static bool has_fds(size_t nr)
+{
+	for (int i = 0; i < WAIT_MS && nr_fds() != nr; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	return nr_fds() == nr;
+}
+
+/* With code compiled at run time; one that lives is kept. */
+static void processes_of_finished_outputs_are_forgotten(void **state)
+{
+	static const char run_time_code[] = "//anon";
+	static const struct file_id no_file;
+	struct object_watch *watch = start();
+	const size_t before = nr_fds();
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	note_map_of(watch, pid, run_time_code, &no_file);
+	bool was_opened = has_fds(before + 2);
+	for (int i = 0; i < 3; i++)
+		end_output(watch);
+	bool is_kept = nr_fds() == before + 2;
+	kill(pid, SIGKILL);
+	bool was_read = has_fds(before + 1); /* that of its /tmp is closed then */
+	waitpid(pid, NULL, 0);
+	end_output(watch);
+	bool is_needed = nr_fds() == before + 1;
+	end_output(watch);
+	end_output(watch);
+	const size_t after = nr_fds();
+	object_watch_free(watch);
+	assert_true(was_opened && is_kept && was_read && is_needed);
+	assert_int_equal(after, before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +644,8 @@ int main(void)
 		cmocka_unit_test(processes_of_the_start_are_looked_at_behind_it),
 		cmocka_unit_test(an_old_perf_map_of_a_process_that_was_not_seen_is_not_taken),
 		cmocka_unit_test(maps_are_read_once_for_all_deleted_files_of_a_process),
+		cmocka_unit_test(what_only_finished_outputs_need_is_closed),
+		cmocka_unit_test(processes_of_finished_outputs_are_forgotten),
 		cmocka_unit_test(the_end_waits_by_no_clock_that_can_be_set),
 	};
 

@@ -70,9 +70,9 @@ enum {
 /* Where a process mapped an object: it may be the only one that sees the file, and for a moment. */
 struct watched_map {
 	struct watched_map *next;
-	const char *name; /* in the pool */
 	uint64_t start, end;
 	pid_t pid;
+	char name[];
 };
 
 /* A file when it was opened. */
@@ -84,19 +84,23 @@ struct seen_file {
 };
 
 struct watched_object {
-	struct watched_object *next_pending;
+	struct watched_object *next_pending; /* or the next one that is forgotten, or spare */
 	struct file_id file;
 	int64_t mapped_ns;                   /* of CLOCK_REALTIME: first, or when the watch was opened */
 	int64_t last_mapped_ns;              /* the last time, since the watch was opened */
 	struct seen_file seen;               /* stamp.bytes 0: it was never opened */
-	struct watched_map *maps, *last_map; /* not tried yet, oldest first; NULL: none, it is not pending */
-	const char *name;                    /* of the last map, in the pool; NULL: it never had room */
+	struct watched_map *maps, *last_map; /* heap; not tried yet, oldest first; NULL: none, it is not pending */
+	char *name;                          /* heap; of the last map; NULL: it never had room */
 	struct elf_id build_id;
 	unsigned nr_tries;
-	int fd;           /* -1: not opened */
-	bool is_readable; /* and not only held */
-	bool has_no_room; /* to be opened */
-	bool was_read;    /* its build-id, if it has one */
+	unsigned output;   /* object_watch_next_output(): the last one in which it was mapped */
+	int fd;            /* -1: not opened */
+	pid_t opened_for;  /* a process that has mapped it */
+	bool is_readable;  /* and not only held */
+	bool has_no_room;  /* to be opened */
+	bool was_read;     /* its build-id, if it has one */
+	bool is_tried;     /* now, by the thread */
+	bool may_be_later; /* mapped_ns: that is only known to be after it */
 };
 
 /* Those that are to be opened, oldest first. */
@@ -113,6 +117,7 @@ struct watched_process {
 	int64_t until_ns; /* when the recording ended, of one that is recovered; 0: not yet */
 	int tmp_fd;       /* its /tmp (O_PATH); -1: not reached */
 	int pidfd;        /* -1: it has ended, or cannot be watched */
+	unsigned output;  /* as of objects; when it ended */
 	bool ended;       /* its map was read then: */
 	bool reused;      /* another process has the number */
 	bool polled;
@@ -123,7 +128,8 @@ struct watched_process {
 /* The root of a mount namespace that is not ours. */
 struct watched_root {
 	struct stat namespace;
-	int fd; /* O_PATH */
+	int fd;          /* O_PATH */
+	unsigned output; /* as of objects: of its processes */
 };
 
 struct object_watch {
@@ -137,6 +143,8 @@ struct object_watch {
 	size_t nr_earlier_noted;                 /* and how many of these were noted as processes */
 	struct hash_table nr_open_of;            /* by pid: objects that were opened because it has mapped them */
 	struct pending_objects pending, earlier; /* earlier: mapped when the recording began */
+	struct watched_object *spare;            /* that were forgotten */
+	unsigned output, first_output;           /* the number of the present one; of those that are not forgotten */
 	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
 	size_t nr_not_opened, nr_too_late;       /* objects: they have no room; there was no time at the end */
 	uint64_t stop_by_ns;                     /* of CLOCK_MONOTONIC; 0: it does not end yet */
@@ -187,11 +195,16 @@ static struct watched_object *find_object(const struct object_watch *watch, cons
 /* The lock is held. NULL: out of memory, or there are too many. */
 static struct watched_object *add_object(struct object_watch *watch, const struct file_id *file)
 {
-	struct watched_object *object =
-		watch->objects.nr < MAX_OBJECTS ? pool_take(&watch->pool, sizeof(*object)) : NULL;
+	struct watched_object *spare = watch->spare, *object = spare;
 
+	if (watch->objects.nr >= MAX_OBJECTS)
+		return NULL;
+	if (!object)
+		object = pool_take(&watch->pool, sizeof(*object));
 	if (!object || hash_table_add(&watch->objects, file_key(file), object))
 		return NULL;
+	if (spare)
+		watch->spare = spare->next_pending;
 	*object = (struct watched_object){.file = *file, .mapped_ns = INT64_MAX, .fd = -1};
 	return object;
 }
@@ -225,18 +238,46 @@ static void note_opened(struct object_watch *watch, struct watched_object *objec
 	else
 		(void)!hash_table_add_number(&watch->nr_open_of, (uint64_t)pid, 1);
 	watch->nr_open++;
+	object->opened_for = pid;
 	watch->nr_not_opened -= object->has_no_room;
 	object->has_no_room = false;
 }
 
-/* Makes room for one behind those that are to be tried. NULL: out of memory. */
-static struct watched_map *add_map(struct object_watch *watch, struct watched_object *object,
-				   struct pending_objects *list)
+/* The lock is held. */
+static void note_closed(struct object_watch *watch, const struct watched_object *object)
 {
-	struct watched_map *map = pool_take(&watch->pool, sizeof(*map));
+	struct hash_slot *slot = hash_table_find(&watch->nr_open_of, (uint64_t)object->opened_for);
 
-	if (!map)
-		return NULL;
+	watch->nr_open--;
+	if (slot && slot->number > 1)
+		slot->number--;
+	else if (slot)
+		hash_table_remove(&watch->nr_open_of, slot);
+}
+
+static void free_maps(struct watched_map *maps)
+{
+	while (maps) {
+		struct watched_map *next = maps->next;
+		free(maps);
+		maps = next;
+	}
+}
+
+static void replace_last_map(struct watched_object *object, struct watched_map *map)
+{
+	struct watched_map **at = &object->maps;
+
+	while (*at != object->last_map)
+		at = &(*at)->next;
+	*at = map;
+	free(object->last_map);
+	object->last_map = map;
+}
+
+/* Behind those that are to be tried. */
+static void add_map(struct watched_object *object, struct watched_map *map, struct pending_objects *list)
+{
 	if (object->maps) {
 		object->last_map->next = map;
 	} else {
@@ -247,7 +288,38 @@ static struct watched_map *add_map(struct object_watch *watch, struct watched_ob
 	}
 	object->last_map = map;
 	object->nr_tries++;
+}
+
+/* NULL: out of memory. */
+static struct watched_map *map_of(const struct task_event *event)
+{
+	struct watched_map *map = malloc(sizeof(*map) + event->name.len + 1);
+
+	if (!map)
+		return NULL;
+	*map = (struct watched_map){.start = event->start, .end = event->start + event->len, .pid = (pid_t)event->pid};
+	memcpy(map->name, event->name.ptr, event->name.len);
+	map->name[event->name.len] = '\0';
 	return map;
+}
+
+/*
+ * What the initial state of a later output tells was mapped since the watch was opened, if it is not known: its record
+ * is to come, or was lost.
+ */
+static void note_time(const struct object_watch *watch, struct watched_object *object, int64_t time_ns, bool had_it)
+{
+	const bool is_known = object->mapped_ns != INT64_MAX;
+
+	if (time_ns > object->last_mapped_ns)
+		object->last_mapped_ns = time_ns;
+	if (had_it && watch->output && is_known)
+		return;
+	if (!had_it && object->may_be_later)
+		object->mapped_ns = time_ns;
+	if (time_ns < object->mapped_ns)
+		object->mapped_ns = time_ns;
+	object->may_be_later = had_it && watch->output;
 }
 
 /*
@@ -263,28 +335,27 @@ static void note_object(struct object_watch *watch, const struct task_event *eve
 
 	if (!object && event->id.file.inode && (room || watch->nr_not_opened < MAX_COUNTED))
 		object = add_object(watch, &event->id.file);
-	if (object && time_ns < object->mapped_ns)
-		object->mapped_ns = time_ns;
-	if (object && time_ns > object->last_mapped_ns)
-		object->last_mapped_ns = time_ns;
-	if (!object || object->fd >= 0 || object->nr_tries == MAX_TRIES)
+	if (!object)
+		return;
+	object->output = watch->output;
+	note_time(watch, object, time_ns, had_it);
+	if (object->fd >= 0 || object->nr_tries == MAX_TRIES)
 		return;
 	if (!room) {
 		note_no_room(watch, object);
 		return;
 	}
-	bool same_name = object->name && strcmp(object->name, event->name.ptr) == 0;
-	const char *name = same_name ? object->name : pool_text(&watch->pool, event->name.ptr, event->name.len);
 	bool enough = had_it && object->maps && (object->maps != object->last_map || object->maps->pid == pid);
-	struct watched_map *map = name && enough ? object->last_map : NULL;
-	if (name && !map)
-		map = add_map(watch, object, had_it ? &watch->earlier : &watch->pending);
-	if (!map)
-		return;
-	object->name = map->name = name;
-	map->start = event->start;
-	map->end = event->start + event->len;
-	map->pid = pid;
+	struct watched_map *map = map_of(event);
+	char *name = object->name && !strcmp(object->name, event->name.ptr) ? NULL : strdup(event->name.ptr);
+	if (name) {
+		free(object->name);
+		object->name = name;
+	}
+	if (map && enough)
+		replace_last_map(object, map);
+	else if (map)
+		add_map(object, map, had_it ? &watch->earlier : &watch->pending);
 }
 
 static bool is_run_time_code(const char *name)
@@ -384,14 +455,15 @@ static bool wants_process(struct object_watch *watch, pid_t pid)
 /* The lock is held. Takes the descriptors. */
 static void add_process(struct object_watch *watch, struct watched_process *opened)
 {
-	struct watched_process *process =
-		wants_process(watch, opened->pid) ? pool_take(&watch->pool, sizeof(*process)) : NULL;
+	struct watched_process *process = wants_process(watch, opened->pid) ? malloc(sizeof(*process)) : NULL;
 
 	if (!process || hash_table_add(&watch->processes, (uint64_t)opened->pid, process)) {
 		close_process(opened);
+		free(process);
 		return;
 	}
 	*process = *opened;
+	process->output = watch->output;
 	watch->nr_open += PROCESS_FDS;
 }
 
@@ -423,8 +495,9 @@ static pid_t earlier_pid(const struct object_watch *watch, size_t i)
  */
 static void note_earlier_process(struct object_watch *watch, pid_t pid)
 {
+	if (watch->nr_earlier_noted == nr_earlier(watch))
+		watch->nr_earlier_noted = watch->earlier_pids.len = 0;
 	size_t nr = nr_earlier(watch);
-
 	if (!nr || earlier_pid(watch, nr - 1) != pid)
 		buf_put(&watch->earlier_pids, &pid, sizeof(pid));
 }
@@ -560,9 +633,15 @@ static void note_root(struct object_watch *watch, pid_t pid)
 	if (watch->nr_roots == MAX_ROOTS || stat("/proc/self/ns/mnt", &ours) || stat(path, &its) ||
 	    (ours.st_ino == its.st_ino && ours.st_dev == its.st_dev))
 		return;
-	for (size_t i = 0; i < watch->nr_roots; i++)
-		if (watch->roots[i].namespace.st_ino == its.st_ino)
-			return;
+	pthread_mutex_lock(&watch->lock);
+	const unsigned output = watch->output;
+	pthread_mutex_unlock(&watch->lock);
+	for (size_t i = 0; i < watch->nr_roots; i++) {
+		if (watch->roots[i].namespace.st_ino != its.st_ino)
+			continue;
+		watch->roots[i].output = output;
+		return;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
 	AUTO_FD int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -572,7 +651,23 @@ static void note_root(struct object_watch *watch, pid_t pid)
 	watch->nr_open += room;
 	pthread_mutex_unlock(&watch->lock);
 	if (room)
-		watch->roots[watch->nr_roots++] = (struct watched_root){its, take_fd(&fd)};
+		watch->roots[watch->nr_roots++] = (struct watched_root){its, take_fd(&fd), output};
+}
+
+/* Of object_watch_forget(), by the thread, which uses them without the lock. */
+static void forget_roots(struct object_watch *watch)
+{
+	pthread_mutex_lock(&watch->lock);
+	for (size_t i = 0; i < watch->nr_roots;) {
+		if (watch->roots[i].output >= watch->first_output) {
+			i++;
+			continue;
+		}
+		close(watch->roots[i].fd);
+		watch->roots[i] = watch->roots[--watch->nr_roots];
+		watch->nr_open--;
+	}
+	pthread_mutex_unlock(&watch->lock);
 }
 
 /* `processes`: for all maps of these moments. -1: it cannot be opened any more. */
@@ -627,10 +722,13 @@ static struct seen_file look_at_file(const struct object_watch *watch, int fd, c
 static struct watched_map *maps_with_room(const struct object_watch *watch, struct watched_map *maps)
 {
 	for (struct watched_map **at = &maps; *at;) {
-		if (has_room(watch, (*at)->pid))
-			at = &(*at)->next;
-		else
-			*at = (*at)->next;
+		struct watched_map *map = *at;
+		if (has_room(watch, map->pid)) {
+			at = &map->next;
+			continue;
+		}
+		*at = map->next;
+		free(map);
 	}
 	return maps;
 }
@@ -662,8 +760,10 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 	struct watched_object *object = list->first;
 	if (object) {
 		list->first = object->next_pending;
-		*ret_maps = object->fd < 0 ? maps_with_room(watch, object->maps) : NULL;
-		object->maps = NULL;
+		if (object->fd >= 0)
+			free_maps(take_ptr(object->maps));
+		*ret_maps = maps_with_room(watch, take_ptr(object->maps));
+		object->is_tried = true;
 		if (object->fd < 0 && !*ret_maps)
 			note_no_room(watch, object);
 	}
@@ -673,34 +773,46 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 	return object;
 }
 
+/* By one of these maps; none may be left. */
+static void open_object(struct object_watch *watch, struct watched_object *object, const struct watched_map *map,
+			struct mapping_processes *processes)
+{
+	/* Most files that were mapped before the recording, and so have no generation, are never read. */
+	const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
+	const struct watched_map *its = NULL;
+	struct seen_file seen = {.stamp = {0}};
+	int fd = -1;
+
+	for (; map && fd < 0; map = map->next) {
+		its = map;
+		fd = open_map(watch, map, &mapped, processes);
+	}
+	if (fd >= 0) {
+		seen = look_at_file(watch, fd, its);
+		int len = mapped.hold ? 0 : elf_note_of_fd(fd, seen.build_id.bytes);
+		seen.build_id.len = len > 0 ? (uint8_t)len : 0;
+		fd = object_file_leave_mount(fd, mapped.hold);
+	}
+	pthread_mutex_lock(&watch->lock);
+	if (fd >= 0) {
+		object->fd = fd;
+		object->seen = seen;
+		object->is_readable = !mapped.hold;
+		note_opened(watch, object, its->pid);
+	}
+	object->is_tried = false;
+	pthread_mutex_unlock(&watch->lock);
+}
+
 static void open_pending(struct object_watch *watch, struct pending_objects *list)
 {
 	struct mapping_processes processes = {0};
 	struct watched_object *object;
-	struct watched_map *map = NULL;
+	struct watched_map *maps = NULL;
 
-	while ((object = take_pending(watch, list, &map))) {
-		/* Most files that were mapped before the recording, and so have no generation, are never read. */
-		const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
-		const struct watched_map *its = NULL;
-		int fd = -1;
-		for (; map && fd < 0; map = map->next) {
-			its = map;
-			fd = open_map(watch, map, &mapped, &processes);
-		}
-		if (fd < 0)
-			continue;
-		const pid_t pid = its->pid;
-		struct seen_file seen = look_at_file(watch, fd, its);
-		int len = mapped.hold ? 0 : elf_note_of_fd(fd, seen.build_id.bytes);
-		seen.build_id.len = len > 0 ? (uint8_t)len : 0;
-		fd = object_file_leave_mount(fd, mapped.hold);
-		pthread_mutex_lock(&watch->lock);
-		object->fd = fd;
-		object->seen = seen;
-		object->is_readable = !mapped.hold;
-		note_opened(watch, object, pid);
-		pthread_mutex_unlock(&watch->lock);
+	while ((object = take_pending(watch, list, &maps))) {
+		open_object(watch, object, maps, &processes);
+		free_maps(maps);
 	}
 	mapping_processes_fini(&processes);
 }
@@ -799,6 +911,7 @@ static void read_last_map(struct object_watch *watch, struct watched_process *pr
 	pthread_mutex_lock(&watch->lock);
 	process->map_err = err;
 	process->ended = true;
+	process->output = watch->output;
 	if (!err) {
 		watch->map_bytes += text.len;
 		process->map = text;
@@ -816,11 +929,14 @@ static void look_at_processes(struct object_watch *watch)
 {
 	size_t first = watch->nr_rings + 1;
 
-	for (size_t i = first; i < watch->nr_polls; i++) {
-		if (!watch->polls[i].revents)
+	for (size_t i = first; i < watch->nr_polls;) {
+		if (!watch->polls[i].revents) {
+			i++;
 			continue;
+		}
 		read_last_map(watch, watch->exits[i - first]);
-		watch->polls[i] = (struct pollfd){.fd = -1};
+		watch->polls[i] = watch->polls[--watch->nr_polls];
+		watch->exits[i - first] = watch->exits[watch->nr_polls - first];
 	}
 	pthread_mutex_lock(&watch->lock);
 	for (size_t i = 0; i < watch->processes.nr_slots; i++) {
@@ -836,6 +952,7 @@ static void look_at_processes(struct object_watch *watch)
 
 static void look(struct object_watch *watch)
 {
+	forget_roots(watch);
 	look_at_processes(watch); /* what is new has the number then */
 	read_rings(watch);
 	open_pending(watch, &watch->pending);
@@ -1058,17 +1175,26 @@ void object_watch_stop(struct object_watch *watch)
 			 watch->nr_not_opened);
 }
 
+static void object_fini(struct watched_object *object)
+{
+	if (object->fd >= 0)
+		close(object->fd);
+	free_maps(object->maps);
+	free(object->name);
+}
+
 static void close_objects(struct object_watch *watch)
 {
 	for (size_t i = 0; i < watch->objects.nr_slots; i++) {
-		const struct watched_object *object = watch->objects.slots[i].item;
-		if (object && object->fd >= 0)
-			close(object->fd);
+		struct watched_object *object = watch->objects.slots[i].item;
+		if (object)
+			object_fini(object);
 	}
 	for (size_t i = 0; i < watch->processes.nr_slots; i++) {
 		struct watched_process *process = watch->processes.slots[i].item;
 		if (process)
 			close_process(process);
+		free(process);
 	}
 	for (size_t i = 0; i < watch->nr_roots; i++)
 		close(watch->roots[i].fd);
@@ -1100,6 +1226,74 @@ void object_watch_free(struct object_watch *watch)
 	pthread_mutex_destroy(&watch->rings_lock);
 	pthread_cond_destroy(&watch->end);
 	free(watch);
+}
+
+unsigned object_watch_next_output(struct object_watch *watch)
+{
+	if (!watch)
+		return 0;
+	pthread_mutex_lock(&watch->lock);
+	unsigned output = ++watch->output;
+	pthread_mutex_unlock(&watch->lock);
+	return output;
+}
+
+/* Takes them out of the table, which is not changed while it is gone through. The lock is held. */
+static void forget_objects(struct object_watch *watch, unsigned output)
+{
+	struct watched_object *forgotten = NULL;
+
+	for (size_t i = 0; i < watch->objects.nr_slots; i++) {
+		struct watched_object *object = watch->objects.slots[i].item;
+		if (!object || object->output >= output || object->maps || object->is_tried)
+			continue;
+		object->next_pending = forgotten;
+		forgotten = object;
+	}
+	while (forgotten) {
+		struct watched_object *object = forgotten;
+		struct hash_slot *slot = hash_table_find(&watch->objects, file_key(&object->file));
+		forgotten = object->next_pending;
+		while (slot && slot->item != object)
+			slot = hash_table_next(&watch->objects, slot);
+		if (slot)
+			hash_table_remove(&watch->objects, slot);
+		if (object->fd >= 0)
+			note_closed(watch, object);
+		object_fini(object);
+		object->next_pending = watch->spare;
+		watch->spare = object;
+	}
+}
+
+/* The lock is held. */
+static void forget_processes(struct object_watch *watch, unsigned output)
+{
+	for (size_t i = 0; i < watch->processes.nr_slots;) {
+		struct hash_slot *slot = &watch->processes.slots[i];
+		struct watched_process *process = slot->item;
+		if (!process || (!process->ended && process->pidfd >= 0) || process->output >= output) {
+			i++;
+			continue;
+		}
+		watch->map_bytes -= process->map.len;
+		watch->nr_open -= process->ended ? PROCESS_FDS - 1 : PROCESS_FDS;
+		close_process(process);
+		hash_table_remove(&watch->processes, slot); /* another one may have moved to its slot */
+		free(process);
+	}
+}
+
+void object_watch_forget(struct object_watch *watch, unsigned output)
+{
+	if (!watch)
+		return;
+	pthread_mutex_lock(&watch->lock);
+	watch->first_output = output;
+	forget_objects(watch, output);
+	forget_processes(watch, output);
+	pthread_mutex_unlock(&watch->lock);
+	notifier_notify(&watch->wake); /* for forget_roots() */
 }
 
 /* For reading. -1: it is not open. The lock is held. */
@@ -1184,7 +1378,7 @@ int object_watch_find_build(struct object_watch *watch, const char *path, const 
 	for (int others = 0; others < 2; others++)
 		for (size_t i = 0; i < watch->objects.nr_slots && fd < 0; i++) {
 			struct watched_object *object = watch->objects.slots[i].item;
-			if (object && object->fd >= 0 && (strcmp(object->name, path) != 0) == others &&
+			if (object && object->fd >= 0 && (!object->name || strcmp(object->name, path) != 0) == others &&
 			    is_build(object, build_id))
 				fd = object->fd;
 		}

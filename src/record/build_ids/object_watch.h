@@ -54,6 +54,15 @@ void object_watch_note(struct object_watch *watch, struct span records);
 void object_watch_stop(struct object_watch *watch);
 void object_watch_free(struct object_watch *watch);
 
+/*
+ * A recording of several files closes what only those need that are finished: the files of programs that were deleted
+ * would take room on their disks otherwise, for days. object_watch_next_output() is called before the initial state of
+ * the next output is collected, and returns its number, 1 or more. object_watch_forget() is about what was not mapped
+ * since output number `output` began. It must not be called while others use descriptors of the watch.
+ */
+unsigned object_watch_next_output(struct object_watch *watch);
+void object_watch_forget(struct object_watch *watch, unsigned output);
+
 /* The BPF programs that were read, valid until object_watch_free(); NULL: params.bpf was not set. */
 struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
 
@@ -67,7 +76,7 @@ struct watched_contents {
 };
 int object_watch_check(struct object_watch *watch, const struct file_id *file, int fd, struct watched_contents *ret);
 
-/* The descriptor of the file that was mapped, owned by the watch, valid until object_watch_free(); -1: it has none. */
+/* The descriptor of the file that was mapped, owned by the watch, until it forgets it; -1: it has none. */
 int object_watch_find(struct object_watch *watch, const struct file_id *file);
 
 /*

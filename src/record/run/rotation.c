@@ -14,6 +14,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "record/build_ids/object_watch.h"
 #include "record/drain/overwrite.h"
 #include "record/drain/readers.h"
 #include "record/off_cpu/off_cpu_stage.h"
@@ -43,6 +44,7 @@ struct finisher_job {
 	struct off_cpu_window window; /* of records of the overwrite rings */
 	bool overwritten;             /* before the window there are some that are not whole */
 	struct overwrite *overwrite;  /* borrowed; of the last file: its records go there, too. NULL: none */
+	unsigned next_output;         /* object_watch_next_output(); 0: its initial state comes at its end */
 };
 
 static void job_free(struct finisher_job *job)
@@ -251,6 +253,9 @@ static void *run_finisher(void *arg)
 		const struct output_closing closing = {.ledger = &job->ledger};
 		struct diag diag = {0};
 		int err = finish_output(rotation, job, &job->output, &closing, &diag);
+		/* One more is kept: what has ended before the state of the next was collected has samples there. */
+		if (job->next_output)
+			object_watch_forget(rotation->params->watch, job->next_output - 1);
 		job_free(job);
 		if (err)
 			note_error(rotation, err, &diag);
@@ -530,8 +535,11 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 		diag_set(reterr, err, "out of memory");
 	if (job->output.retained)
 		task_log_window(params->task_log, 0, NULL); /* nothing is too old until it is written */
+	const bool has_state = !params->options->tail_synthesize && !rotation->output->retained;
+	if (has_state)
+		job->next_output = object_watch_next_output(params->watch);
 	finisher_add(&rotation->finisher, job);
-	if (!err && !params->options->tail_synthesize && !rotation->output->retained)
+	if (!err && has_state)
 		err = output_file_put_initial_state(rotation->output, params, &rotation->initial_bytes, reterr);
 	output_file_write_provisional_header(rotation->output, params);
 	aim(rotation);
