@@ -114,7 +114,7 @@ int writer_queue_wait(struct writer *writer, const struct span spans[], unsigned
 int writer_complete(struct writer *writer, enum writer_wait wait);
 int64_t writer_take(struct writer *writer, const struct span spans[], unsigned nr_spans);
 
-/* Whether batches wait for the output; false: or not known. From any thread. */
+/* Whether batches wait for the output; false also where that is not known. From any thread. */
 bool writer_is_behind(const struct writer *writer);
 
 /*

@@ -8,9 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "record/order/ring_events.h"
 #include "record/unwind/stack_unwinder.h"
 #include "record/unwind/unwound.h"
@@ -31,7 +29,6 @@ struct ring_unwinder {
 	struct stack_unwinder unwinder;
 
 	/* From begin() to end(): */
-	uint64_t from_ns; /* CPU time */
 	uint32_t unread[MOST_UNREAD];
 	size_t nr_unread;
 	size_t nr_converted, nr_failed; /* samples */
@@ -180,7 +177,6 @@ static bool begin(struct ring_converter *converter)
 	}
 	unwinder->unwinder.known_from_ns = all->known_from_ns;
 	unwinder->nr_converted = unwinder->nr_failed = 0;
-	unwinder->from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return true;
 }
 
@@ -190,7 +186,6 @@ static void end(struct ring_converter *converter)
 	struct ring_unwinder *unwinder = (struct ring_unwinder *)converter;
 	struct ring_unwinders *all = unwinder->all;
 
-	unwinder->unwinder.counts.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - unwinder->from_ns;
 	if (unwinder->nr_failed >= MANY_FAILED && unwinder->nr_failed > unwinder->nr_converted)
 		unwinder->useless_at = atomic_load_explicit(&all->nr_chances, memory_order_relaxed);
 	pthread_rwlock_unlock(&all->in_use);
