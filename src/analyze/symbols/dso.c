@@ -594,8 +594,9 @@ static int download(const struct dso *dso, enum download_part part, struct elf_s
 }
 
 /*
- * The first file with a full symbol table gives the symbols, the first with code gives PLT and segments. false: there
- * was neither, or one of debug information only that does not say where code is in the file that runs.
+ * The first file with a full symbol table gives the symbols, the first with code gives PLT and segments, and the names
+ * of a Go program without such a table. false: there was neither, or one of debug information only that does not say
+ * where code is in the file that runs.
  */
 static bool load_elf(struct dso *dso, const char *symfs)
 {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "analyze/dwarf/go_table.h"
 #include "analyze/symbols/plt.h"
 #include "analyze/symbols/symbols.h"
 #include "base/buf.h"
@@ -751,11 +752,57 @@ static int load_plt(struct symbols *symbols, const struct elf_source *runtime)
 	return err;
 }
 
+/* The segment of code with that address. NULL: none. */
+static const GElf_Phdr *code_segment(const struct elf_source *source, uint64_t address)
+{
+	for (size_t i = 0; i < source->nr_loads; i++) {
+		const GElf_Phdr *load = &source->loads[i];
+		if (load->p_flags & PF_X && address >= load->p_vaddr && address - load->p_vaddr < load->p_filesz)
+			return load;
+	}
+	return NULL;
+}
+
+/* Those of a Go program; of another one there are none. They are all in one segment. */
+static int load_go_functions(struct symbols *symbols, const struct elf_source *runtime)
+{
+	AUTO_FREE void *loaded = NULL;
+	const GElf_Phdr *load = NULL;
+	struct go_function function;
+	struct go_table table;
+	uint32_t at;
+
+	if (!go_table_find(runtime->elf, &table, &loaded))
+		return 0;
+	const char *names = (const char *)table.bytes.ptr + table.names;
+	if (symbols_add_names(symbols, names, table.names_end - table.names, &at))
+		return -ENOMEM;
+	for (uint64_t i = 0; i < table.nr_functions; i++) {
+		if (!go_table_function(&table, i, &function))
+			continue;
+		if (!load)
+			load = code_segment(runtime, function.start);
+		if (!load)
+			break;
+		if (function.name == table.names_end || function.start < load->p_vaddr ||
+		    function.end - load->p_vaddr > load->p_filesz)
+			continue;
+		if (symbols_add_named(symbols, function.start - load->p_vaddr + load->p_offset,
+				      function.end - function.start, SYMBOL_LOCAL,
+				      at + (uint32_t)(function.name - table.names)))
+			return -ENOMEM;
+	}
+	symbols_fixup(symbols, 0);
+	return 0;
+}
+
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime)
 {
 	const struct elf_source *dynamic = from->unpacked ? runtime : from;
 	int err = load_table(symbols, from, from->symtab, runtime);
 
+	if (!err && from == runtime && !from->symtab)
+		err = load_go_functions(symbols, runtime);
 	if (!err)
 		err = load_table(symbols, dynamic, dynamic->dynsym, runtime);
 	if (!err && symbols->nr)

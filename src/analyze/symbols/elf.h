@@ -75,7 +75,8 @@ bool elf_source_has_crc(const struct elf_source *source, uint32_t crc);
 /*
  * Adds the symbols of `from` (a file with symbols, perhaps of debug information only) for an object that runs
  * from `runtime` (the same file or another one, with has_offsets), as offsets into the runtime file, and the PLT
- * entries of `runtime`. 0 or -ENOMEM; broken parts are left out.
+ * entries of `runtime`; if it has no symbol table but a Go program's table of functions, these. 0 or -ENOMEM; broken
+ * parts are left out.
  */
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime);
 

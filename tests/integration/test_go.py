@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""Go programs without a symbol table: their functions have names all the same, by the table of Go's runtime."""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import run_command
+
+SOURCE = '''
+package main
+
+type counter struct{ n uint64 }
+
+//go:noinline
+func (c *counter) method(k uint64) {
+        for i := uint64(0); i < 300000; i++ {
+                c.n = c.n*6364136223846793005 + k
+        }
+}
+
+func main() {
+        c := &counter{1}
+        closure := func() {
+                for i := uint64(0); i < 300000; i++ {
+                        c.n ^= c.n<<13 ^ i
+                }
+        }
+        calls := []func(){closure, func() { c.method(3) }}
+        for i := 0; i < 400; i++ {
+                calls[i%2]()
+        }
+        println(c.n)
+}
+'''
+
+BUILDS = {
+    'plain': [],
+    'linked by gcc': ['-ldflags=-linkmode=external'],  # code of C is before that of Go
+}
+
+
+@pytest.fixture(scope='module', params=BUILDS)
+def go(request, tmp_path_factory):
+    """A directory with `whole` and `stripped`, each with the file at the path of a program."""
+    if not shutil.which('go'):
+        pytest.skip('Go is not installed')
+    place = tmp_path_factory.mktemp('go')
+    (place / 'main.go').write_text(SOURCE)
+    (place / 'go.mod').write_text('module counter\n')
+    run_command(['go', 'build', *BUILDS[request.param], '-o', 'program', '.'], cwd=place, timeout=300,
+                env={**os.environ, 'GOFLAGS': ''})
+    for name in ['whole', 'stripped']:
+        (place / f'{name}{place}').mkdir(parents=True)
+    shutil.copy(place / 'program', f'{place}/whole{place}')
+    subprocess.run(['strip', '-o', f'{place}/stripped{place}/program', 'program'], cwd=place, check=True)
+    shutil.copy(f'{place}/stripped{place}/program', place / 'program')
+    return place
+
+
+@pytest.fixture
+def own_home(monkeypatch, tmp_path):
+    monkeypatch.setenv('HOME', str(tmp_path / 'own-home'))
+
+
+@pytest.fixture
+def data(millrace, go, own_home, tmp_path):
+    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-g', '--bundle', '-o', tmp_path / 'data', '--',
+             go / 'program', timeout=120)
+    return tmp_path / 'data'
+
+
+def test_same_names_as_with_symbols(millrace, go, data):
+    """Functions of assembly lack ".abi0", which only the linker knows."""
+    texts = [re.sub(r'\.abi0\b', '', millrace('script', '-i', data, '-F', 'ip,sym,dso', '--symfs', go / kind).out)
+             for kind in ['whole', 'stripped']]
+    ours = [[line for line in text.split('\n') if line.rstrip().endswith('program)')] for text in texts]
+    assert ours[0] == ours[1]
+    for name in ['main.main', 'main.(*counter).method', 'main.main.func1', 'runtime.main']:
+        assert any(line.split()[1] == name for line in ours[1])
+
+
+def test_no_hint_that_it_is_stripped(millrace, go, data):
+    done = millrace('report', '--stdio', '-g', 'none', '-s', 'sym', '-i', data)
+    assert 'main.(*counter).method' in done.out and 'stripped' not in done.err
+
+
+def test_elsewhere(millrace, go, data):
+    """By its copy, which came with the recording."""
+    (go / 'program').rename(go / 'hidden')
+    try:
+        assert 'main.(*counter).method' in millrace('report', '--stdio', '-s', 'sym', '-i', data).out
+    finally:
+        (go / 'hidden').rename(go / 'program')
