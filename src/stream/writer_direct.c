@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The writers direct and auto: what is queued is written when the call returns, past the page cache (O_DIRECT: open(2))
- * or through it.
+ * The writers direct and auto: what is queued is written when the call returns, but for what is very small (below),
+ * past the page cache (O_DIRECT: open(2)) or through it.
  *
  * Places, sizes and memory of direct writes are aligned. Bytes that lie in memory as they will lie in the file, within
  * a page, are written from where they are: the pipeline fills its batches that way. What comes otherwise is copied once
@@ -12,7 +12,8 @@
  * as in a virtual machine that has not used them yet, and never dirty more memory than they may; the page cache is
  * cheaper for small chunks, and its pages are there when the file is read. What is small goes through the page cache in
  * any case, and so does what storage takes too slowly while memory before the writer runs short: the cache has more of
- * it.
+ * it. From the first commit on what is very small is gathered, until there is enough or a commit comes: a write costs
+ * as much as to copy some 100 KiB, for it changes the length of the file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +30,11 @@
 #include "stream/writer.h"
 
 enum {
-	ALIGNMENT = 4096,     /* of the largest logical sectors in use; statx(2) STATX_DIOALIGN */
-	COPY_BYTES = 1 << 20, /* of memory for what is not aligned */
+	ALIGNMENT = 4096,         /* of the largest logical sectors in use; statx(2) STATX_DIOALIGN */
+	COPY_BYTES = 1 << 20,     /* of memory for what is not aligned */
+	GATHER_BYTES = 128 << 10, /* of memory for what is very small: */
+	VERY_SMALL = GATHER_BYTES / 2,
+	MAPPED_BYTES = ALIGNMENT + COPY_BYTES + GATHER_BYTES,
 	MOST_REFUSALS = 1000, /* of a storage that is never ready: a millisecond each */
 	SLOW = 8,             /* a direct write that took so many times its CPU time waited for the storage */
 };
@@ -68,6 +72,9 @@ struct direct {
 	bool lead_stored;  /* it is in the file, too */
 	bool lead_aged;    /* it was there at the last commit */
 	uint8_t *copy;     /* mapped: COPY_BYTES */
+	uint8_t *gather;   /* mapped: GATHER_BYTES; the last of what was queued, which is not written: */
+	size_t gathered;   /* so much */
+	bool gathers;      /* from the first commit on: a file that is short has its header at once */
 	struct allocation ahead;
 };
 
@@ -268,32 +275,61 @@ static enum way way_of(const struct direct *direct, size_t bytes)
 	return direct->choice.way;
 }
 
+static int write_span(struct direct *direct, struct span span)
+{
+	struct writer *writer = &direct->writer;
+	enum way way = way_of(direct, span.len);
+	bool judged = direct->automatic && direct->direct_fd >= 0 && span.len >= LEAST_DIRECT;
+	uint64_t began_ns = judged ? clock_ns(CLOCK_MONOTONIC) : 0;
+	uint64_t cpu_ns = judged ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+	int err = way == DIRECT ? write_direct(direct, span) : write_cached(direct, span);
+
+	if (err || !judged)
+		return err;
+	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	if (way == DIRECT)
+		direct->slow = clock_ns(CLOCK_MONOTONIC) - began_ns > SLOW * cpu_ns;
+	else if (!writer->memory_is_short)
+		direct->slow = false;
+	if (way == direct->choice.way)
+		decide(&direct->choice, cpu_ns + (way == DIRECT ? WAKE_UP_NS : 0), span.len, writer->memory_is_short);
+	atomic_store_explicit(&writer->waits, direct->choice.way == DIRECT, memory_order_relaxed);
+	return 0;
+}
+
+static int write_gathered(struct direct *direct)
+{
+	const struct span span = {direct->gather, direct->gathered};
+
+	if (!span.len)
+		return 0;
+	direct->gathered = 0;
+	direct->writer.queued -= span.len; /* it is counted where it is written */
+	return write_span(direct, span);
+}
+
+static void gather(struct direct *direct, struct span span)
+{
+	memcpy(direct->gather + direct->gathered, span.ptr, span.len);
+	direct->gathered += span.len;
+	direct->writer.queued += span.len;
+}
+
 static int direct_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
 {
 	struct direct *direct = (struct direct *)writer;
+	int err = 0;
 
-	for (unsigned i = 0; i < nr_spans; i++) {
-		const size_t bytes = spans[i].len;
-		enum way way = way_of(direct, bytes);
-		bool judged = direct->automatic && direct->direct_fd >= 0 && bytes >= LEAST_DIRECT;
-		uint64_t began_ns = judged ? clock_ns(CLOCK_MONOTONIC) : 0;
-		uint64_t cpu_ns = judged ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-		int err = way == DIRECT ? write_direct(direct, spans[i]) : write_cached(direct, spans[i]);
-		if (err)
-			return err;
-		if (!judged)
-			continue;
-		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
-		if (way == DIRECT)
-			direct->slow = clock_ns(CLOCK_MONOTONIC) - began_ns > SLOW * cpu_ns;
-		else if (!writer->memory_is_short)
-			direct->slow = false;
-		if (way == direct->choice.way)
-			decide(&direct->choice, cpu_ns + (way == DIRECT ? WAKE_UP_NS : 0), bytes,
-			       writer->memory_is_short);
-		atomic_store_explicit(&writer->waits, direct->choice.way == DIRECT, memory_order_relaxed);
+	for (unsigned i = 0; i < nr_spans && !err; i++) {
+		bool gathers = direct->gathers && spans[i].len < VERY_SMALL;
+		if (!gathers || direct->gathered + spans[i].len > GATHER_BYTES)
+			err = write_gathered(direct);
+		if (!err && gathers)
+			gather(direct, spans[i]);
+		else if (!err)
+			err = write_span(direct, spans[i]);
 	}
-	return 0;
+	return err;
 }
 
 /* The part of a page at the end, as far as it came. */
@@ -308,16 +344,21 @@ static int store_lead(struct direct *direct)
 static int direct_commit(struct writer *writer, bool all)
 {
 	struct direct *direct = (struct direct *)writer;
+	int err = write_gathered(direct);
 
-	if (all || direct->lead_aged)
-		return store_lead(direct);
+	direct->gathers = direct->automatic;
+	if (err || all || direct->lead_aged)
+		return err ? err : store_lead(direct);
 	direct->lead_aged = direct->lead_bytes && !direct->lead_stored;
 	return 0;
 }
 
 static int direct_complete(struct writer *writer, enum writer_wait wait)
 {
-	return wait == WRITER_ALL ? store_lead((struct direct *)writer) : 0;
+	struct direct *direct = (struct direct *)writer;
+	int err = wait == WRITER_ALL ? write_gathered(direct) : 0;
+
+	return err || wait != WRITER_ALL ? err : store_lead(direct);
 }
 
 /* The same file once more: what else is written to it goes on as it did. -EINVAL: it takes no direct writes. */
@@ -335,17 +376,18 @@ static void fini(struct direct *direct)
 	if (direct->direct_fd >= 0)
 		close(direct->direct_fd);
 	if (direct->lead)
-		munmap(direct->lead, ALIGNMENT + COPY_BYTES);
+		munmap(direct->lead, MAPPED_BYTES);
 }
 
 static int map_pages(struct direct *direct)
 {
-	void *memory = mmap(NULL, ALIGNMENT + COPY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return -errno;
 	direct->lead = memory;
 	direct->copy = direct->lead + ALIGNMENT;
+	direct->gather = direct->copy + COPY_BYTES;
 	return 0;
 }
 
@@ -382,7 +424,7 @@ static int auto_open(struct writer *writer, const struct writer_params *params)
 static int direct_close(struct writer *writer)
 {
 	struct direct *direct = (struct direct *)writer;
-	int err = writer->err ? 0 : store_lead(direct);
+	int err = writer->err ? 0 : direct_complete(writer, WRITER_ALL);
 
 	allocation_trim(&direct->ahead, writer->offset + writer->stored);
 	fini(direct);

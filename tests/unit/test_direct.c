@@ -396,11 +396,11 @@ static void refused_in_the_middle(void **state)
 static void what_is_not_ready_is_tried_again(void **state)
 {
 	enum { MOST = 1000, MORE_THAN_ANY_WAIT = 100000 };
-	const struct span span = {"12345678", 8};
 	struct scene scene;
 
 	(void)state;
 	open_scene(&scene, &writer_auto, 0);
+	const struct span span = {scene.memory, LARGE};
 	disk.not_ready = EAGAIN;
 	disk.nr_not_ready = MOST; /* in a second */
 	give(&scene, LARGE, true);
@@ -460,6 +460,72 @@ static void small_pieces_decide_nothing(void **state)
 	give(&scene, LEAST_DIRECT, true);
 	assert_int_equal(disk.nr_direct, 1);
 	close_scene(&scene);
+}
+
+/*
+ * auto: what is very small is written at once until the first commit: the header of a file. From then on when there is
+ * enough of it, at a commit, and before what is larger.
+ */
+static void very_small_pieces_are_gathered(void **state)
+{
+	enum { PIECE = 60 << 10, NR = 100, BYTES = 24 };
+	struct scene scene;
+
+	(void)state;
+	for (int all = 0; all < 2; all++) {
+		open_scene(&scene, &writer_auto, 1000);
+		give(&scene, BYTES, false);
+		assert_int_equal(disk.nr_cached, 1);
+		assert_stored(&scene, scene.given);
+		assert_int_equal(writer_commit(scene.writer, all), 0);
+		disk.nr_cached = 0;
+		for (unsigned i = 0; i < NR; i++)
+			give(&scene, BYTES, false);
+		assert_int_equal(writer_complete(scene.writer, WRITER_NOW), 0);
+		assert_int_equal(disk.nr_cached, 0);
+		assert_int_equal(scene.writer->stored, BYTES);
+		for (unsigned i = 0; i < 2; i++) { /* the second has nothing to write */
+			assert_int_equal(writer_commit(scene.writer, all), 0);
+			assert_int_equal(disk.nr_cached, 1);
+			assert_stored(&scene, scene.given);
+		}
+		for (unsigned i = 0; i < 3; i++)
+			give(&scene, PIECE, false);
+		assert_int_equal(disk.nr_cached, 2);
+		assert_int_equal(scene.writer->stored, (NR + 1) * BYTES + 2 * PIECE);
+		give(&scene, LARGE, true);
+		assert_int_equal(disk.nr_cached, 4);
+		assert_stored(&scene, scene.given);
+		give(&scene, 2 * PIECE, false); /* not so small */
+		assert_stored(&scene, scene.given);
+		give(&scene, BYTES, false);
+		assert_int_equal(disk.nr_cached, 5);
+		close_scene(&scene);
+		assert_int_equal(disk.nr_direct, 0);
+	}
+}
+
+static void gathered_pieces_meet_a_full_disk(void **state)
+{
+	struct scene scene;
+	uint64_t stored;
+
+	(void)state;
+	for (unsigned commits = 0; commits < 2; commits++) {
+		open_scene(&scene, &writer_auto, 0);
+		give(&scene, 100, false);
+		assert_int_equal(writer_commit(scene.writer, true), 0);
+		give(&scene, 100, false);
+		disk.not_ready = ENOSPC;
+		disk.nr_not_ready = 1;
+		if (commits)
+			assert_int_equal(writer_commit(scene.writer, true), -ENOSPC);
+		assert_int_equal(writer_close(scene.writer, &stored), -ENOSPC);
+		assert_int_equal(stored, 100);
+		assert_int_equal(disk.nr_cached, 1);
+		close(scene.fd);
+		munmap(scene.memory, LARGER + 2 * PAGE);
+	}
 }
 
 /* auto: where the page cache is dear large pieces go past it, small ones never. */
@@ -690,6 +756,8 @@ int main(void)
 		cmocka_unit_test(what_is_not_ready_is_tried_again),
 		cmocka_unit_test(direct_writes_wait),
 		cmocka_unit_test(small_pieces_decide_nothing),
+		cmocka_unit_test(very_small_pieces_are_gathered),
+		cmocka_unit_test(gathered_pieces_meet_a_full_disk),
 		cmocka_unit_test(the_cheaper_way_is_found),
 		cmocka_unit_test(what_is_hardly_cheaper_is_not_worth_it),
 		cmocka_unit_test(what_is_clear_is_known_early),
