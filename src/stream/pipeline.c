@@ -889,9 +889,11 @@ static int64_t producer_take(struct writer *writer, const struct span spans[], u
 			len = ends_extent(producer) ? 0 : whole_records(left, room);
 		if (len || !producer->filling->batch.len) {
 			len = len ? len : room; /* no records */
+			size_t before = producer->filling->batch.len;
 			producer->filling->came_len += len;
 			producer->came_bytes += len;
 			copy_records(producer, left, len);
+			writer->left_out += len - (producer->filling->batch.len - before);
 			writer->queued += len;
 			if (len < total && is_full(producer))
 				seal(producer);

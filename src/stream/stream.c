@@ -99,8 +99,9 @@ static int64_t take(struct stream *stream, const struct ring *ring, const struct
 
 /*
  * Up to the head that was seen first. Between two batches the first is stored, and the relief may take more than that.
+ * Adds to *kept the bytes that marks are about: what stages keep until one comes, and what readers do.
  */
-static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool stores)
+static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool stores, uint64_t *kept)
 {
 	struct ring *ring = stream_ring(stream, index);
 	size_t least = whole ? 1 : least_worth(stream, ring);
@@ -115,6 +116,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 	stream->counters.chunks++;
 	note_full(stream, ring, bytes);
 	while (peek_until(ring, end, spans)) {
+		const uint64_t left_out = stream->writer->left_out;
 		int64_t bytes_taken = take(stream, ring, spans);
 		if (bytes_taken == -EAGAIN) {
 			writer_complete(stream->writer, WRITER_ROOM); /* its error is returned by the next call */
@@ -123,6 +125,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 		if (bytes_taken < 0)
 			return bytes_taken;
 		bytes = (size_t)bytes_taken;
+		*kept += bytes - (stream->writer->left_out - left_out);
 		if (stream->tap && index < stream->nr_tapped) {
 			cut_spans(spans, bytes);
 			stream->tap->see(stream->tap, spans, stream->counters.bytes);
@@ -273,10 +276,11 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	uint64_t epoch = producers ? producers_epoch(producers) : 0;
 	bool whole = is_due(stream) || pass != STREAM_FLOW || stream->flush_bytes <= 1;
 	uint64_t began_ns = whole ? clock_ns(CLOCK_MONOTONIC) : 0;
+	uint64_t kept = 0;
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
-		int64_t moved = pump_ring(stream, i, whole, true);
+		int64_t moved = pump_ring(stream, i, whole, true, &kept);
 		if (moved < 0)
 			return moved;
 		total += moved;
@@ -285,9 +289,9 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	if (whole && stream->nr_rings)
 		stream->writer->complete_ns = began_ns;
 	if (producers)
-		end_producer_pass(stream, epoch, (uint64_t)total, whole, pass);
+		end_producer_pass(stream, epoch, kept, whole, pass);
 	else
-		end_pass(stream, (uint64_t)total, whole, pass);
+		end_pass(stream, kept, whole, pass);
 	if (pass == STREAM_FIX)
 		writer_fix_position(stream->writer);
 	if (pass == STREAM_COMMIT)
@@ -331,13 +335,13 @@ int streams_pump(struct stream *const streams[], size_t nr, enum stream_pass pas
 void stream_relieve(struct stream *stream)
 {
 	for (size_t i = 0; i < stream->nr_rings; i++) {
-		int64_t moved = pump_ring(stream, i, true, false);
-		if (moved < 0)
+		uint64_t kept = 0;
+		if (pump_ring(stream, i, true, false, &kept) < 0)
 			return;
 		if (stream->writer->producers)
-			producers_count(stream->writer->producers, (uint64_t)moved);
+			producers_count(stream->writer->producers, kept);
 		else
-			stream->unmarked_bytes += (uint64_t)moved;
+			stream->unmarked_bytes += kept;
 	}
 }
 
@@ -346,10 +350,8 @@ int stream_drain(struct stream *stream)
 	int64_t moved = stream_pump(stream, STREAM_ALL);
 
 	/* The last samples may need what their tasks did while the other rings were visited. */
-	for (size_t i = 0; i < stream->nr_tapped && moved >= 0; i++) {
-		moved = pump_ring(stream, i, true, true);
-		stream->unmarked_bytes += moved > 0 ? (uint64_t)moved : 0;
-	}
+	for (size_t i = 0; i < stream->nr_tapped && moved >= 0; i++)
+		moved = pump_ring(stream, i, true, true, &stream->unmarked_bytes);
 	if (moved < 0)
 		return (int)moved;
 	if (!stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)

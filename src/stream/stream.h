@@ -73,8 +73,8 @@ struct stream {
 	size_t flush_bytes;
 	/*
 	 * A FINISHED_ROUND mark is written after a pass that read every ring to its head, if this many bytes have come
-	 * since the last mark or if it was a STREAM_DRAIN pass. 0: never. Streams that share an output decide together:
-	 * writer->producers.
+	 * since the last mark, without those that the writer leaves out, or if it was a STREAM_DRAIN pass. 0: never.
+	 * Streams that share an output decide together: writer->producers.
 	 */
 	uint64_t round_bytes;
 	uint64_t unmarked_bytes;

@@ -42,11 +42,11 @@ struct writer {
 	uint64_t queued;                 /* bytes taken so far */
 	uint64_t stored; /* bytes in the output without a gap; without an error they end where a queued chunk ends */
 	const atomic_size_t *nr_behind; /* of a pipeline: number of batches that wait for the output; NULL: not known */
-	/* a thread that drains must not call queue(), which may wait for storage. Read by any thread */
-	atomic_bool waits;
+	atomic_bool waits; /* queue() may wait for storage: not for threads that drain. Read by any thread */
 	unsigned nr_passes_before_commit; /* of a pipeline, and its producers: one for a stage that waits for records */
-	bool memory_is_short;       /* set by the caller of queue(): the memory before this writer is nearly full */
-	uint64_t packed;            /* of a pipeline: bytes that compression saved in what is stored */
+	bool memory_is_short; /* set by the caller of queue(): the memory before this writer is nearly full */
+	uint64_t left_out;    /* of a pipeline, and its producers: bytes that were queued and are not kept: stacks */
+	uint64_t packed;      /* of a pipeline: bytes that compression saved in what is stored */
 	struct extent_list extents; /* of a pipeline: what it has stored; valid when it is closed */
 	uint64_t offset;            /* file offset of the first byte */
 	/* CLOCK_MONOTONIC, set by its stream: when all rings were last read to their heads; UINT64_MAX: no rings */

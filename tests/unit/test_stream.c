@@ -783,6 +783,83 @@ static void test_relieved_bytes_belong_to_the_round(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
+/* A writer that keeps half of what it takes. */
+static int halving_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	writer->queued += span_total(spans, nr_spans);
+	writer->left_out += span_total(spans, nr_spans) / 2;
+	return 0;
+}
+
+static const struct writer_ops writer_halving = {
+	.name = "halving", .state_bytes = sizeof(struct writer), .queue = halving_queue};
+
+/* A round is about what readers and stages keep until its mark: not about stacks that were unwound in the ring. */
+static void test_what_is_left_out_makes_no_round(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+
+	(void)state;
+	for (unsigned shared = 0; shared < 2; shared++) {
+		struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1};
+		struct producers producers;
+		stream.round_bytes = shared ? 0 : 32;
+		producers_init(&producers, &(struct producers_params){.nr = 1, .round_bytes = 32});
+		start(&fake, &ring, 0);
+		assert_int_equal(writer_open(&writer_halving, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+		stream.writer->producers = shared ? &producers : NULL;
+		for (uint64_t i = 0; i < 3; i++)
+			produce(&fake, i);
+		assert_int_equal(stream_pump(&stream, STREAM_ALL), 48);
+		assert_int_equal(stream.counters.rounds, 0); /* 24 bytes are kept */
+		produce(&fake, 3);
+		stream_relieve(&stream);
+		assert_int_equal(stream_pump(&stream, STREAM_ALL), 0);
+		assert_int_equal(stream.counters.rounds, 1);
+		assert_int_equal(writer_close(stream.writer, NULL), 0);
+	}
+}
+
+struct relieving {
+	struct stream_storage storage;
+	struct stream *stream;
+	struct fake *fake;
+	unsigned nr;
+};
+
+static void store_slowly(struct stream_storage *storage, struct writer *writer)
+{
+	struct relieving *relieving = (struct relieving *)storage;
+
+	(void)writer;
+	if (relieving->nr++)
+		return;
+	for (uint64_t i = 1; i < 9; i++)
+		produce(relieving->fake, i);
+	stream_relieve(relieving->stream);
+}
+
+/* What is left out of what the relief takes, in the middle of a pass, is not left out of what the pass takes. */
+static void test_what_the_relief_leaves_out(void **state)
+{
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1, .round_bytes = 96};
+	struct relieving relieving = {{store_slowly}, &stream, &fake, 0};
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&writer_halving, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	stream.storage = &relieving.storage;
+	produce(&fake, 0);
+	assert_int_equal(stream_pump(&stream, STREAM_ALL), 16);
+	assert_int_equal(stream.counters.bytes, 9 * 16);
+	assert_int_equal(stream.counters.rounds, 0);
+	assert_int_equal(stream.unmarked_bytes, 9 * 8);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
 /* Where several fill an output, what came early and what the relief takes belongs to the round of all. */
 static void test_relieved_bytes_of_a_producer(void **state)
 {
@@ -1150,6 +1227,8 @@ int main(void)
 		cmocka_unit_test(test_error_sticks_and_keeps_the_ring),
 		cmocka_unit_test(test_storage_fails_when_room_is_made),
 		cmocka_unit_test(test_a_pass_fails_at_its_end),
+		cmocka_unit_test(test_what_is_left_out_makes_no_round),
+		cmocka_unit_test(test_what_the_relief_leaves_out),
 		cmocka_unit_test(test_when_a_producer_fixes_its_position),
 		cmocka_unit_test(test_nothing_waits_for_the_end),
 		cmocka_unit_test(test_a_stall_is_relieved),

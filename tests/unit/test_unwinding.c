@@ -802,6 +802,7 @@ static void test_rings_are_drained_with_it(void **state)
 		pipeline_run_stages(stream.writer);
 	}
 	assert_int_equal(counting.nr_converted, 0);
+	const uint64_t left_out = stream.writer->left_out;
 	unsigned nr_begun = counting.nr_begun;
 	while (samples->page.data_head < 3 * RING_BYTES) {
 		put_sample(f, nr % 3 ? PERF_RECORD_MISC_USER : PERF_RECORD_MISC_KERNEL, 3 + nr);
@@ -811,6 +812,8 @@ static void test_rings_are_drained_with_it(void **state)
 	}
 	assert_int_equal(counting.nr_begun - nr_begun, nr - 1);
 	assert_in_range(counting.nr_converted, nr - 5, nr - 2);
+	/* Of each at least the registers and the words of the stack. */
+	assert_true(stream.writer->left_out - left_out >= counting.nr_converted * UINT64_C(8) * NR_WORDS);
 	nr_begun = counting.nr_begun;
 	while (samples->page.data_head - samples->page.data_tail <= RING_BYTES / 8 * 5) {
 		put_sample(f, nr % 3 ? PERF_RECORD_MISC_USER : PERF_RECORD_MISC_KERNEL, 3 + nr);
