@@ -165,3 +165,34 @@ def test_a_full_disk(millrace, programs, need_tracefs, tmpfs):
                                      ['--flight=1s', '--tail-synthesize']], ids=' '.join)
 def test_what_does_not_go_together(millrace, options):
     assert '--flight' in millrace('record', *options, '-e', 'cpu-clock', '--', 'true', status=129).err
+
+
+# Runs a copy of a program until the recorder holds it, deletes it, and goes on until the recorder lets it go.
+DELETED = '''
+held() { ls -l /proc/$PPID/fd | grep -q "$1 (deleted)"; }
+parts() { ls $FILE.*[0-9] 2>/dev/null | wc -l; }
+next() { n=$(parts); kill -USR2 $PPID; until [ $(parts) -gt $n ]; do sleep 0.02; done; }
+ticks() { read -r line </proc/$1/stat; set -- ${line##*) }; echo ${12}; }
+run() { until=$(($(ticks $1) + 10)); until [ $(ticks $1) -ge $until ]; do sleep 0.02; done; }
+cp $SPIN lasting; cp $SPIN gone; sleep 0.1 # what was written just before it is mapped may be thought to be written over
+./lasting -t 1 -m 600000 & lasting=$!
+./gone -t 1 -m 600000 & gone=$!
+run $lasting; run $gone; rm lasting gone
+until held lasting && held gone; do sleep 0.02; done
+kill $gone; next
+while held gone; do sleep 0.02; done
+held lasting && echo "one that runs is held"
+run $lasting; next; kill $lasting
+'''
+
+
+def test_deleted_programs_are_let_go(millrace, programs, tmp_path, need_root):
+    """Their disk has their room again when nothing in memory is of them, also without a snapshot."""
+    file, home = tmp_path / 'data', {**os.environ, 'HOME': str(tmp_path / 'home')}
+    done = millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', file, '--flight=1s', '--', 'sh', '-c',
+                    DELETED, cwd=tmp_path, env={**home, 'FILE': str(file), 'SPIN': str(programs / 'spin')}, timeout=120)
+    assert done.out.splitlines() == ['one that runs is held']
+    first, last = sorted(tmp_path.glob('data.2*'))
+    for part, runs in ((first, {'gone', 'lasting'}), (last, {'lasting'})):
+        out = millrace('report', '-i', part, '-g', 'none', '-s', 'dso,sym', '--dsos', 'gone,lasting', env=home).out
+        assert set(re.findall(r'% +(\w+) +\[\.\] spin_', out)) == runs and '0x' not in out, out

@@ -410,3 +410,16 @@ int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole)
 	pthread_mutex_unlock(&task_log->lock);
 	return err ? err : out->failed ? -ENOMEM : 0;
 }
+
+bool task_log_put_known(struct task_log *task_log, struct buf *out)
+{
+	if (!task_log)
+		return false;
+	pthread_mutex_lock(&task_log->lock);
+	const int err = take_taps(task_log);
+	task_table_put(task_log->table, out);
+	buf_put(out, task_log->log.data, task_log->log.len);
+	const bool is_whole = !err && task_log->begun && !task_log->lost;
+	pthread_mutex_unlock(&task_log->lock);
+	return is_whole && !out->failed;
+}

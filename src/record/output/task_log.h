@@ -67,3 +67,9 @@ void task_log_end(struct task_log *task_log);
  * complete; false: records were lost since task_log_begin(), or that was not called. 0 or -ENOMEM.
  */
 int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole);
+
+/*
+ * Appends records of all maps that the log knows of: those of its state, which is as of the oldest record that is kept
+ * in memory, or earlier, and later ones. false: some may be missing, as above, or out of memory.
+ */
+bool task_log_put_known(struct task_log *task_log, struct buf *out);

@@ -32,6 +32,9 @@ enum {
 	INITIAL_GROWTH = 256 * 1024, /* beside twice what the initial state took */
 };
 
+/* A record may come so long after its time: rings are drained once a second at the least. */
+#define LONGEST_DELAY_NS 4000000000ull
+
 /* An output that is to be finished. */
 struct finisher_job {
 	struct finisher_job *next;
@@ -323,6 +326,7 @@ int rotation_open(struct rotation *rotation, struct diag *reterr)
 	if (err)
 		return err;
 	rotation->next_ns = UINT64_MAX;
+	rotation->forget_ns = UINT64_MAX;
 	rotation->names.base = rotation->output->dest.path;
 	rotation->names.keep = rotation->params->options->max_files;
 	pthread_mutex_init(&rotation->finisher.lock, NULL);
@@ -352,9 +356,42 @@ static void aim(struct rotation *rotation)
 		rotation->next_ns = clock_ns(CLOCK_MONOTONIC) + rotation->spec.period_ns;
 }
 
+/* Overwrite rings may have older records than the memory for retained ones. */
+static bool may_forget(const struct rotation *rotation)
+{
+	return rotation->output->retained && !rotation->overwrite && rotation->params->watch;
+}
+
+static uint64_t next_forget_ns(const struct rotation *rotation)
+{
+	return clock_ns(CLOCK_MONOTONIC) + rotation->params->options->rotation.history_ns + LONGEST_DELAY_NS;
+}
+
 void rotation_start(struct rotation *rotation)
 {
 	aim(rotation);
+	rotation->forget_ns = may_forget(rotation) ? next_forget_ns(rotation) : UINT64_MAX;
+}
+
+/*
+ * Retained records: days may pass without a snapshot. What was not mapped since this was called before, nor at the
+ * oldest record in memory, which is younger than that, is closed. Not while a snapshot is written, which uses the
+ * files.
+ */
+static void forget_unmapped(struct rotation *rotation)
+{
+	AUTO_BUF struct buf maps = {0};
+
+	if (clock_ns(CLOCK_MONOTONIC) < rotation->forget_ns)
+		return;
+	rotation->forget_ns = next_forget_ns(rotation);
+	if (rotation->job || rotation->wanted || rotation->post || finisher_nr_jobs(&rotation->finisher))
+		return;
+	const unsigned now = object_watch_next_output(rotation->params->watch);
+	if (!task_log_put_known(rotation->params->task_log, &maps))
+		return;
+	object_watch_note(rotation->params->watch, buf_span(&maps));
+	object_watch_forget(rotation->params->watch, now - 1);
 }
 
 static int open_path(struct rotation *rotation, struct finisher_job *job, struct diag *reterr)
@@ -563,6 +600,7 @@ int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr
 	int err = 0;
 
 	(void)!read(control->switch_fd, &count, sizeof(count));
+	forget_unmapped(rotation);
 	if (rotation->job && readers_switched(rotation->readers))
 		err = complete_and_resume(rotation, reterr);
 	uint64_t bytes = atomic_load(&control->stored) - rotation->base_bytes;

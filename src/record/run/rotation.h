@@ -70,6 +70,7 @@ struct rotation {
 	bool wanted;              /* a switch was requested that could not begin yet */
 	bool post;                /* of retained records: wanted, at next_ns */
 	uint64_t next_ns;         /* CLOCK_MONOTONIC; UINT64_MAX: not by time */
+	uint64_t forget_ns;       /* CLOCK_MONOTONIC: when files of objects are closed next; UINT64_MAX: never */
 	uint64_t base_bytes;      /* of readers.control.stored: where the present file began */
 	size_t nr_switches;
 	enum output_change change; /* of the last file, while it had the name of the output */
@@ -90,8 +91,8 @@ void rotation_start(struct rotation *rotation);
 int rotation_trigger(struct rotation *rotation, struct diag *reterr);
 
 /*
- * To be called when control.switch_fd is readable, and at next_ns. *ret_full: the file has reached max_bytes. 0, or
- * -errno and why.
+ * To be called when control.switch_fd is readable, at next_ns and at forget_ns. *ret_full: the file has reached
+ * max_bytes. 0, or -errno and why.
  */
 int rotation_step(struct rotation *rotation, bool *ret_full, struct diag *reterr);
 

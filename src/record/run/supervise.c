@@ -172,7 +172,8 @@ static int watch_once(struct watch *watch)
 		[NOTIFIER] = {.fd = supervision->steering->notifier.fd, .events = POLLIN},
 	};
 	bool on;
-	uint64_t next_ns = earlier(next_switch_ns(watch, &on), supervision->rotation->next_ns);
+	const struct rotation *rotation = supervision->rotation;
+	uint64_t next_ns = earlier(next_switch_ns(watch, &on), earlier(rotation->next_ns, rotation->forget_ns));
 	next_ns = earlier(next_ns, watch->status_ns);
 	int ready = poll(fds, NR, wait_ms(earlier(next_ns, steering_next_ns(supervision->steering))));
 
