@@ -269,7 +269,10 @@ static void test_files(void **state)
 	assert_true(has_functions(&(struct section){".data.rel.ro.gopclntab", TABLE, &bytes, SHT_PROGBITS}, 1));
 	const struct section among_others[] = {{".data.rel.ro", TABLE, &inside, SHT_PROGBITS},
 					       {".note.go.buildid", 0x400400, &bytes, SHT_NOTE}};
+	const struct section without_id[] = {{".data.rel.ro", TABLE, &inside, SHT_PROGBITS},
+					     {".go.buildinfo", 0x400400, &bytes, SHT_PROGBITS}};
 	assert_true(has_functions(among_others, 2));
+	assert_true(has_functions(without_id, 2));
 	assert_false(has_functions(among_others, 1));
 	assert_false(has_functions(&(struct section){".gopclntab", TABLE, &inside, SHT_PROGBITS}, 1));
 	assert_false(has_functions(&(struct section){".gopclntab", TABLE, &bytes, SHT_NOBITS}, 1));

@@ -221,14 +221,20 @@ static bool find_in_section(const struct go_file *file, const char *name, bool m
 	return false;
 }
 
-/* The last one has other data, too: linkers other than Go's put a table that has to be relocated there. */
-static bool find_table(const struct go_file *file, struct found_table *ret)
+/* .go.buildinfo: since Go 1.13; the other is not there with -ldflags=-buildid=, for builds that can be reproduced. */
+static bool is_of_go(const struct go_file *file)
 {
 	GElf_Shdr header;
 
+	return find_section(file, ".go.buildinfo", &header) || find_section(file, ".note.go.buildid", &header);
+}
+
+/* The last one has other data, too: linkers other than Go's put a table that has to be relocated there. */
+static bool find_table(const struct go_file *file, struct found_table *ret)
+{
 	return find_in_section(file, ".gopclntab", false, ret) ||
 	       find_in_section(file, ".data.rel.ro.gopclntab", false, ret) ||
-	       (find_section(file, ".note.go.buildid", &header) && find_in_section(file, ".data.rel.ro", true, ret));
+	       (is_of_go(file) && find_in_section(file, ".data.rel.ro", true, ret));
 }
 
 /*
