@@ -146,7 +146,8 @@ static bool is_known_in(struct ring_unwinder *unwinder, const struct ring *ring)
 		return true;
 	if (head - tail > ring->bytes || !look_at_unread(unwinder, ring, tail, head))
 		return false;
-	return tail == __atomic_load_n(&page->data_tail, __ATOMIC_ACQUIRE); /* else it was overwritten */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* the tail that is read now is not older than those bytes */
+	return tail == __atomic_load_n(&page->data_tail, __ATOMIC_RELAXED); /* else they were overwritten */
 }
 
 static bool is_known(struct ring_unwinder *unwinder)
