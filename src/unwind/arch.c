@@ -47,6 +47,8 @@ static const struct unwind_arch known[] = {
 		 */
 		.address_bits = BIT(48) - 1,
 		.call_bytes = 0,
+		/* struct rt_sigframe, arch/arm64/kernel/signal.c; struct sigcontext, <asm/sigcontext.h>. */
+		.signal_registers = 128 /* siginfo */ + 176 /* ucontext before uc_mcontext */ + 8 /* fault_address */,
 		.nr_sampled = 32,
 		.sampled = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
 			    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},

@@ -23,8 +23,13 @@ struct unwind_arch {
 	uint64_t kept;                         /* registers that a caller finds unchanged unless CFI says otherwise */
 	uint64_t address_bits;                 /* of a return address; others may be a signature */
 	uint8_t call_bytes;                    /* on the stack, when a function begins */
-	uint8_t nr_sampled;                    /* DWARF registers 0 to nr_sampled - 1 are sampled */
-	uint8_t sampled[UNWIND_REGISTERS];     /* under which number of <asm/perf_regs.h> */
+	/*
+	 * What a signal handler returns to has no CFI: above the stack pointer there, where the kernel has stored the
+	 * DWARF registers from 0 on, and behind them the pc. 0: it has CFI.
+	 */
+	uint16_t signal_registers;
+	uint8_t nr_sampled;                         /* DWARF registers 0 to nr_sampled - 1 are sampled */
+	uint8_t sampled[UNWIND_REGISTERS];          /* under which number of <asm/perf_regs.h> */
 	uint8_t sampled_pc, sampled_sp, sampled_lr; /* likewise; lr 0: return addresses are on the stack only */
 };
 

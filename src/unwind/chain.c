@@ -232,6 +232,20 @@ static bool restore(const struct wide_rule *wide, struct frame *frame, unsigned 
 	return false;
 }
 
+/* A signal handler may have a stack of its own, anywhere else. */
+static bool is_on_other_stack(const struct frame *frame, uint64_t cfa)
+{
+	return cfa - frame->stack_start >= frame->stack_bytes;
+}
+
+/* Of which nothing was copied; or it is the same one, behind the end of the copy. */
+static void go_to_other_stack(struct frame *frame, uint64_t cfa)
+{
+	frame->elsewhere = cfa < frame->low || cfa - frame->low >= MOST_COPIED_BYTES;
+	frame->stack_start = cfa;
+	frame->stack_bytes = 0;
+}
+
 /* As step_by_rule(), for the few rules that need more. */
 static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame, const struct wide_rule *wide,
 			     bool is_signal)
@@ -249,8 +263,7 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
 		return cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
 	if (!state->cfa_is_expression)
 		cfa += (uint64_t)(int64_t)state->cfa_value;
-	/* A signal handler may have a stack of its own, anywhere else. */
-	bool other_stack = is_signal && cfa - frame->stack_start >= frame->stack_bytes;
+	bool other_stack = is_signal && is_on_other_stack(frame, cfa);
 	if (!other_stack && !is_above(frame, cfa))
 		return UNWIND_BAD_MEMORY;
 	frame->cfa = cfa;
@@ -263,13 +276,61 @@ static int step_by_wide_rule(const struct unwind_arch *arch, struct frame *frame
 	for (unsigned i = 0; i < arch->nr; i++)
 		frame->registers[i] = values[i];
 	frame->known = known;
-	if (other_stack) { /* of which nothing was copied; or it is the same one, behind the end of the copy */
-		frame->elsewhere = cfa < frame->low || cfa - frame->low >= MOST_COPIED_BYTES;
-		frame->stack_start = cfa;
-		frame->stack_bytes = 0;
-	}
+	if (other_stack)
+		go_to_other_stack(frame, cfa);
 	frame->exact = is_signal;
 	return go_to(arch, frame, values[arch->ra]);
+}
+
+/*
+ * On arm64 signal handlers return to code without CFI: the kernel's since Linux 5.8 (commit 87676cfca141), musl's at
+ * all times. The frame pointer would lead on to a frame record of the kernel's that has the frame pointer and the link
+ * register of what was interrupted, so that this itself would be missing, and its caller wrong where the link register
+ * is an old one. Such a frame is known by what setup_sigframe() stores: uc_flags and uc_link of 0, and both of those
+ * registers a second time. false: it is another one.
+ */
+static bool is_signal_frame(const struct unwind_arch *arch, const struct frame *frame)
+{
+	enum { UC_FLAGS_AT = 128, UC_LINK_AT = 136 };
+	const uint64_t both = UINT64_C(1) << arch->sp | UINT64_C(1) << arch->fp;
+	const uint64_t sp = frame->registers[arch->sp], fp = frame->registers[arch->fp];
+	const uint64_t stored = sp + arch->signal_registers;
+	uint64_t flags, link, words[4];
+
+	/* What was interrupted there is not the handler: that has returned. */
+	if (!arch->signal_registers || (frame->known & both) != both ||
+	    (frame->exact && frame->pc - (frame->registers[arch->ra] & arch->address_bits) > 8))
+		return false;
+	return fp - sp < MOST_COPIED_BYTES && fp - sp > arch->signal_registers + arch->nr * 8u &&
+	       frame_load(frame, sp + UC_FLAGS_AT, &flags) && !flags && frame_load(frame, sp + UC_LINK_AT, &link) &&
+	       !link && frame_load(frame, fp, &words[0]) && frame_load(frame, fp + 8, &words[1]) &&
+	       frame_load(frame, stored + arch->fp * 8u, &words[2]) && words[0] == words[2] &&
+	       frame_load(frame, stored + arch->ra * 8u, &words[3]) && words[1] == words[3];
+}
+
+/* To what the signal has interrupted. */
+static int step_over_signal(const struct unwind_arch *arch, struct frame *frame)
+{
+	const uint64_t stored = frame->registers[arch->sp] + arch->signal_registers;
+	uint64_t values[UNWIND_REGISTERS], pc;
+
+	for (unsigned i = 0; i < arch->nr; i++)
+		if (!frame_load(frame, stored + i * 8u, &values[i]))
+			return UNWIND_BAD_MEMORY;
+	if (!frame_load(frame, stored + arch->nr * 8u, &pc))
+		return UNWIND_BAD_MEMORY;
+	const uint64_t cfa = values[arch->sp];
+	const bool other_stack = is_on_other_stack(frame, cfa);
+	/* On the same stack it lies above the kernel's frame record, with which the signal's frame ends. */
+	if (!other_stack && (!is_above(frame, cfa) || cfa <= frame->registers[arch->fp]))
+		return UNWIND_BAD_MEMORY;
+	frame->cfa = cfa;
+	memcpy(frame->registers, values, arch->nr * sizeof(values[0]));
+	frame->known = (UINT64_C(1) << arch->nr) - 1;
+	if (other_stack)
+		go_to_other_stack(frame, cfa);
+	frame->exact = true;
+	return go_to(arch, frame, pc);
 }
 
 /*
@@ -455,6 +516,8 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 	const struct unwind_rule *rule = cached->rule;
 
 	frame->cfa = 0;
+	if (rule->flags & RULE_NO_CFI && is_signal_frame(cache->arch, frame))
+		return step_over_signal(cache->arch, frame);
 	if (rule->flags & RULE_NO_CFI)
 		return step_by_frame_pointer(cache->arch, frame, (int)no_caller(cached));
 	if (rule->flags & RULE_WIDE)
@@ -480,7 +543,7 @@ static bool describe(const struct unwind_arch *arch, const struct cached *cached
 {
 	const struct unwind_rule *rule = cached->rule;
 
-	if (rule->flags & (RULE_WIDE | RULE_SIGNAL) || !cached->generation)
+	if (rule->flags & (RULE_WIDE | RULE_SIGNAL) || caller->exact || !cached->generation)
 		return false;
 	if (rule->flags & RULE_NO_CFI) {
 		now->uses_fp = true;
@@ -589,7 +652,8 @@ static bool walk(struct unwind_cache *cache, const struct unwind_space *space, s
 			end = step(cache, frame, cached);
 		note(&new, may_be_met && describe(arch, cached, frame, &now) ? &now : NULL);
 		/* No code has called that to which a signal handler returns. */
-		chain->ips[chain->nr] = exact || cached->rule->flags & RULE_SIGNAL ? pc : pc - 1;
+		const bool is_signal = cached->rule->flags & RULE_SIGNAL || (end == GO_ON && frame->exact);
+		chain->ips[chain->nr] = exact || is_signal ? pc : pc - 1;
 		if (chain->cfas)
 			chain->cfas[chain->nr] = frame->cfa;
 		chain->nr++;
@@ -645,6 +709,12 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		chain->end = UNWIND_CONTINUED;
 }
 
+/* A file's code without CFI that has called what has some: most likely what a signal handler returns to. */
+static bool returns_from_signal(const struct cached *cached)
+{
+	return cached->in_file && cached->rule->flags & RULE_NO_CFI;
+}
+
 bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 			uint64_t pc, uint64_t *ret)
 {
@@ -661,7 +731,9 @@ bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *s
 		return false;
 	bool kept = cached->rule->flags & RULE_WIDE ? cached->wide->state.registers[arch->ra].how == CFI_SAME
 						    : cached->rule->slots[0] == SLOT_SAME;
-	if (kept)
-		*ret = caller - 1;
-	return kept;
+	if (!kept)
+		return false;
+	const struct cached *of_caller = find_rule(cache, space, caller - 1, &object);
+	*ret = of_caller && returns_from_signal(of_caller) ? caller : caller - 1;
+	return true;
 }

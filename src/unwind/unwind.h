@@ -137,8 +137,8 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		  struct span stack, struct unwind_chain *chain);
 
 /*
- * For a sample without stack on arm64: the caller of the function at `pc`, taken from the link register (minus 1, as
- * above), if the function has not stored it yet by the unwind tables. false: it has, or there is no such register.
+ * For a sample without stack on arm64: the caller of the function at `pc` by the link register (as above, but for what
+ * a signal handler returns to), if it is not stored yet by the unwind tables. false: it is, or there is none.
  */
 bool unwind_leaf_caller(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 			uint64_t pc, uint64_t *ret);

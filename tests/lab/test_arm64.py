@@ -48,7 +48,7 @@ OBJECTS = ['bin/steps', 'bin/millrace', 'usr/bin/perf']  # what runs there, for 
 def run_there(out, script, icount):
     """Lines of a shell script, on that machine; what they write to /out is in `out`."""
     done = subprocess.run([LAB, 'run', '--arch', 'arm64', '--cpus', '2', *icount, '--perf', '--timeout', '900',
-                           *(word for name in ('steps', 'steps_signed')
+                           *(word for name in ('steps', 'steps_signed', 'trap')
                              for word in ('--add', f'{BUILD}/tests/lab/{name}:/bin/{name}')),
                            '--add', f'{BUILD}/millrace:/bin/millrace',
                            '--out', str(out), '--', '\n'.join(['cd /out; uname -m >machine', *script])],
@@ -149,6 +149,9 @@ def fixture_modes(tmp_path_factory):
         script.append(f'millrace report --stdio -i {mode}.data >{mode}.report 2>{mode}.report.err')
         if '--threads' not in options or 'single' in options:
             script.append(f'perf script -F comm,ip,sym -i {mode}.data >{mode}.perf-script 2>{mode}.perf-script.err')
+    for name in 'unwind', 'dwarf':
+        script += [f'millrace record -e cycles -c 500000 --call-graph {name},16384 -o trap-{name}.data -- /bin/trap 100'
+                   f' 2>trap-{name}.err', f'millrace script -F ip,sym -i trap-{name}.data >trap-{name}.script 2>&1']
     script += ['millrace record -a -e cycles -c 500000 -o killed.data -- sleep 600 2>/dev/null & recorder=$!',
                # Again and again: the events may be enabled when the first load has ended, and each second is stored.
                'for try in $(seq 60); do /bin/steps 8000 10',
@@ -187,6 +190,18 @@ def test_signed_return_addresses_are_unwound(modes, mode):
               if re.match(r'.*\n(.* \(inlined\)\n)?\s+[0-9a-f]+ steps_leaf', text)]
     whole = [text for text in leaves if re.search(r'steps_leaf.*\n.*steps_middle.*\n.*steps_outer.*\n.* main', text)]
     assert len(leaves) > 10 and len(whole) == len(leaves), (len(whole), leaves[:3])
+
+
+@pytest.mark.parametrize('name', ['unwind', 'dwarf'])
+def test_what_a_signal_interrupts_is_in_the_chain(modes, name):
+    """The trampoline has no call frame information, and what it leads to no frame."""
+    chains = [re.findall(r'^\s+[0-9a-f]+ (\S+)', text, re.M)
+              for text in (modes / f'trap-{name}.script').read_text().split('\n\n')]
+    found = [chain for chain in chains if chain and chain[0] == 'trap_work']
+    assert len(found) > 20
+    for chain in found:
+        assert chain[:5] == ['trap_work', 'trap_handler', '__kernel_rt_sigreturn', 'trap_leaf', 'main'], found
+        assert chain[-1] == '_start'
 
 
 def test_a_killed_recorder_leaves_its_file(modes):

@@ -1701,6 +1701,120 @@ static void test_arm64(void **state)
 	}
 }
 
+/* As setup_sigframe() in arch/arm64/kernel/signal.c stores it, in 8-byte words. */
+enum {
+	FRAME_UC = 16,
+	FRAME_REGISTERS = 39,
+	FRAME_SP = FRAME_REGISTERS + 31,
+	FRAME_PC = FRAME_REGISTERS + 32,
+	FRAME_RECORD = 80, /* behind more of the ucontext */
+	FRAME_WORDS = 84,
+};
+
+/* What is interrupted is a leaf: the link register has its return address. */
+static void make_signal_frame(uint64_t *words, uint64_t sp)
+{
+	memset(words, 0x5a, FRAME_WORDS * sizeof(*words));
+	words[FRAME_UC] = words[FRAME_UC + 1] = 0;
+	words[FRAME_REGISTERS + ARM_FP] = words[FRAME_RECORD] = 0;
+	words[FRAME_REGISTERS + ARM_LR] = words[FRAME_RECORD + 1] = BASE + ARM_OUTERMOST + 4;
+	words[FRAME_SP] = sp;
+	words[FRAME_PC] = BASE + ARM_LEAF + 0x10;
+}
+
+static void unwind_words(struct process *process, const uint64_t *words, size_t nr)
+{
+	unwind_chain(process->cache, &process->space, &process->sampled, (struct span){words, nr * sizeof(*words)},
+		     &process->chain);
+}
+
+/* A handler with a frame, and a leaf that it calls. What it returns to has no CFI on arm64. */
+static void test_signal_on_arm64(void **state)
+{
+	enum { FRAME = 2, NR = FRAME + FRAME_WORDS };
+	struct process *process = *state;
+	const uint64_t leaf = BASE + ARM_LEAF, caller = BASE + ARM_CALLER, trampoline = BASE + ARM_NO_CFI + 4;
+	const uint64_t outermost = BASE + ARM_OUTERMOST, record = STACK + 8 * (FRAME + FRAME_RECORD);
+	uint64_t words[NR] = {record, trampoline};
+
+	process->regs[ARM_FP] = STACK;
+	process->regs[ARM_LR] = caller + 8;
+	process->regs[ARM_SP] = STACK;
+	process->regs[ARM_PC] = leaf + 4;
+	make_signal_frame(words + FRAME, STACK + 8 * NR);
+	unwind_words(process, words, NR);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(leaf + 4, caller + 7, trampoline, leaf + 0x10, outermost + 3));
+	/* The handler has a stack of its own. */
+	words[FRAME + FRAME_SP] = STACK - (1 << 20);
+	unwind_words(process, words, NR);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(leaf + 4, caller + 7, trampoline, leaf + 0x10, outermost + 3));
+	words[FRAME + FRAME_PC] = caller + 8;
+	unwind_words(process, words, NR);
+	assert_chain(process, UNWIND_OTHER_STACK, CHAIN(leaf + 4, caller + 7, trampoline, caller + 8));
+	/* Of a stack that is not copied that far the interrupted function is not known: nothing else is in its place.
+	 */
+	words[FRAME + FRAME_SP] = STACK + 8 * NR;
+	for (size_t nr = 0; nr < FRAME + FRAME_RECORD + 2; nr++) {
+		uint64_t *copy = malloc(nr * sizeof(*words) + 1);
+		memcpy(copy, words, nr * sizeof(*words));
+		unwind_words(process, copy, nr);
+		free(copy);
+		assert_true(process->chain.nr <= 3 && process->chain.end != UNWIND_COMPLETE);
+	}
+	/* It may be sampled itself: when the handler has returned, and in its system call. */
+	process->regs[ARM_SP] = STACK + 8 * FRAME;
+	process->regs[ARM_FP] = record;
+	process->regs[ARM_LR] = trampoline;
+	make_signal_frame(words + FRAME, STACK + 8 * NR);
+	for (unsigned at = 0; at <= 8; at += 4) {
+		process->regs[ARM_PC] = trampoline + at;
+		unwind_words(process, words + FRAME, FRAME_WORDS);
+		assert_chain(process, UNWIND_COMPLETE, CHAIN(trampoline + at, leaf + 0x10, outermost + 3));
+	}
+	/* What a program has put there by itself: a frame that has interrupted itself. */
+	words[FRAME + FRAME_REGISTERS + ARM_FP] = words[FRAME + FRAME_RECORD] = record;
+	words[FRAME + FRAME_REGISTERS + ARM_LR] = words[FRAME + FRAME_RECORD + 1] = trampoline;
+	words[FRAME + FRAME_SP] = STACK + 8 * FRAME;
+	words[FRAME + FRAME_PC] = trampoline;
+	process->regs[ARM_PC] = trampoline;
+	unwind_words(process, words + FRAME, FRAME_WORDS);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(trampoline));
+}
+
+/* What is not just as the kernel stores it is followed by the frame pointer, as all code without CFI. */
+static void test_no_signal_on_arm64(void **state)
+{
+	struct process *process = *state;
+	const uint64_t trampoline = BASE + ARM_NO_CFI + 4, outermost = BASE + ARM_OUTERMOST;
+	static const size_t wrong[] = {FRAME_UC, FRAME_UC + 1, FRAME_REGISTERS + ARM_FP, FRAME_REGISTERS + ARM_LR};
+	uint64_t words[FRAME_WORDS];
+
+	process->regs[ARM_FP] = STACK + 8 * FRAME_RECORD;
+	process->regs[ARM_LR] = trampoline;
+	process->regs[ARM_SP] = STACK;
+	process->regs[ARM_PC] = trampoline + 4;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		make_signal_frame(words, STACK + 8 * FRAME_WORDS);
+		words[wrong[i]] ^= 64;
+		unwind_words(process, words, FRAME_WORDS);
+		assert_chain(process, UNWIND_COMPLETE, CHAIN(trampoline + 4, outermost + 3));
+	}
+	/* Another function without CFI, at the begin of a handler: where it was called from is in a register. */
+	make_signal_frame(words, STACK + 8 * FRAME_WORDS);
+	process->regs[ARM_PC] = trampoline + 0x10;
+	unwind_words(process, words, FRAME_WORDS);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(trampoline + 0x10, outermost + 3));
+	/* Interrupted where no stack or no code can be. */
+	process->regs[ARM_PC] = trampoline + 4;
+	words[FRAME_SP] = STACK + 12;
+	unwind_words(process, words, FRAME_WORDS);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(trampoline + 4));
+	words[FRAME_SP] = STACK + 8 * FRAME_WORDS;
+	words[FRAME_PC] = 8;
+	unwind_words(process, words, FRAME_WORDS);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(trampoline + 4));
+}
+
 static void test_caller_of_a_leaf(void **state)
 {
 	struct process *process = *state;
@@ -1712,6 +1826,14 @@ static void test_caller_of_a_leaf(void **state)
 
 	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_LEAF + 4, &caller));
 	assert_int_equal(caller, BASE + ARM_CALLER + 7);
+	/* A signal handler: nothing has called it. */
+	lr = BASE + ARM_NO_CFI + 4;
+	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_LEAF + 4, &caller));
+	assert_int_equal(caller, BASE + ARM_NO_CFI + 4);
+	lr = OTHER + 4;
+	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_LEAF + 4, &caller));
+	assert_int_equal(caller, OTHER + 3);
+	lr = BASE + ARM_CALLER + 8;
 	caller = 0;
 	assert_true(unwind_leaf_caller(process->cache, &process->space, &regs, BASE + ARM_WIDE_LEAF + 4, &caller));
 	assert_int_equal(caller, BASE + ARM_CALLER + 7);
@@ -1786,6 +1908,8 @@ int main(void)
 		cmocka_unit_test(test_build_beside),
 		cmocka_unit_test(test_several_threads_and_files),
 		cmocka_unit_test_setup_teardown(test_arm64, start_arm, end),
+		cmocka_unit_test_setup_teardown(test_signal_on_arm64, start_arm, end),
+		cmocka_unit_test_setup_teardown(test_no_signal_on_arm64, start_arm, end),
 		cmocka_unit_test_setup_teardown(test_caller_of_a_leaf, start_arm, end),
 		cmocka_unit_test_setup_teardown(test_no_register_of_a_caller_on_x86, start, end),
 	};
