@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -14,6 +17,7 @@
 #include "analyze/symbols/symbols.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 enum { TEXT = 0x401000, TEXT_BYTES = 0x1000, TEXT_OFFSET = 0x1000, TABLE = 0x402000, MODULE = 0x403000 };
 
@@ -322,12 +326,56 @@ static void test_module(void **state)
 	}
 }
 
+/* Whether there are functions when section `number`, from 1 on, has so many bytes, with a hole behind what it has. */
+static bool has_functions_with(struct buf *elf, unsigned number, uint64_t bytes)
+{
+	const uint64_t headers = ((const Elf64_Ehdr *)(const void *)elf->data)->e_shoff;
+	Elf64_Shdr *header = (Elf64_Shdr *)(void *)(elf->data + headers) + number;
+	const uint64_t before = header->sh_size;
+	struct symbols symbols = {0};
+	struct elf_source source;
+	char path[64];
+
+	header->sh_size = bytes;
+	AUTO_FD int fd = memfd_create("table", MFD_CLOEXEC);
+	assert_false(fd_write(fd, elf->data, elf->len));
+	header->sh_size = before;
+	assert_false(ftruncate(fd, 300 << 20));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_false(elf_source_open(path, NULL, &source));
+	assert_false(elf_symbols_load(&symbols, &source, &source));
+	const bool found = symbols.nr;
+	elf_source_close(&source);
+	symbols_fini(&symbols);
+	return found;
+}
+
+/* Files of others may say that a section is as long as they like. */
+static void test_too_long(void **state)
+{
+	enum { FEW = 1 << 20, MANY = 257 << 20 };
+	const struct form form = {0xfffffff1, 8, false, 0};
+	AUTO_BUF struct buf bytes = {0}, relocations = {0}, elf = {0};
+
+	(void)state;
+	put_table(&bytes, &form);
+	put_relocation(&relocations, TABLE + 24, TEXT);
+	const struct section sections[] = {{".gopclntab", TABLE, &bytes, SHT_PROGBITS},
+					   {".rela.dyn", 0x400400, &relocations, SHT_RELA}};
+	make_elf(&elf, sections, 2);
+	assert_true(has_functions_with(&elf, 1, FEW));
+	assert_true(has_functions_with(&elf, 2, sizeof(Elf64_Rela) * 1000));
+	assert_false(has_functions_with(&elf, 1, MANY));
+	assert_false(has_functions_with(&elf, 2, MANY));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_forms),        cmocka_unit_test(test_tables_that_end_early),
 		cmocka_unit_test(test_broken_order), cmocka_unit_test(test_files),
-		cmocka_unit_test(test_relocated),    cmocka_unit_test(test_module)};
+		cmocka_unit_test(test_relocated),    cmocka_unit_test(test_module),
+		cmocka_unit_test(test_too_long)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

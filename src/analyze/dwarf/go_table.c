@@ -9,9 +9,13 @@
 #include "sysinfo/elf_file.h"
 
 enum {
-	HEADER_BYTES = 8,                 /* the magic number, two zeros, unit of code addresses, bytes of a word */
-	MODULE_TEXT = 22,                 /* word of Go's moduledata with the start of the code, since Go 1.16 */
-	MOST_RELOCATIONS = 1 << 24,       /* of position independent programs */
+	HEADER_BYTES = 8, /* the magic number, two zeros, unit of code addresses, bytes of a word */
+	MODULE_TEXT = 22, /* word of Go's moduledata with the start of the code, since Go 1.16 */
+	/*
+	 * Of what is read of a file, whatever is the same in it: a hole costs nothing there. Tables of large programs
+	 * have 60 MB.
+	 */
+	MOST_BYTES = 256 << 20,
 	MOST_UNSPLIT_TEXT_BYTES = 1 << 25 /* of 32-bit ARM and PowerPC: larger code may be in parts that were moved */
 };
 
@@ -119,6 +123,7 @@ struct go_file {
 	Elf *elf;
 	unsigned machine, word_bytes;
 	bool is_big;
+	uint64_t *bytes_left; /* that may still be read */
 };
 
 /* NULL: no section of that name. */
@@ -167,12 +172,20 @@ static void relocate_from(const struct go_file *file, Elf_Scn *relocations, uint
 	Elf_Data *data = elf_file_data(relocations);
 	GElf_Rela relocation;
 
-	for (int i = 0; data && i < MOST_RELOCATIONS && gelf_getrela(data, i, &relocation); i++) {
+	for (int i = 0; data && gelf_getrela(data, i, &relocation); i++) {
 		const uint64_t at = relocation.r_offset - address;
 		if (GELF_R_TYPE(relocation.r_info) == type && relocation.r_offset >= address &&
 		    len >= sizeof(uint64_t) && at <= len - sizeof(uint64_t))
 			put_word(bytes + at, file->is_big, (uint64_t)relocation.r_addend);
 	}
+}
+
+static bool take_bytes(const struct go_file *file, uint64_t bytes)
+{
+	if (bytes > *file->bytes_left)
+		return false;
+	*file->bytes_left -= bytes;
+	return true;
 }
 
 /* The bytes of a section as they are when the program runs, on the heap. ptr NULL: none; out of memory. */
@@ -181,7 +194,8 @@ static struct span section_as_loaded(const struct go_file *file, Elf_Scn *sectio
 	Elf_Scn *relocations = NULL;
 	GElf_Shdr header;
 
-	if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_PROGBITS)
+	if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_PROGBITS ||
+	    !take_bytes(file, header.sh_size))
 		return (struct span){0};
 	const uint64_t address = header.sh_addr;
 	const Elf_Data *data = elf_file_raw_data(section);
@@ -189,9 +203,13 @@ static struct span section_as_loaded(const struct go_file *file, Elf_Scn *sectio
 	if (!bytes)
 		return (struct span){0};
 	memcpy(bytes, data->d_buf, data->d_size);
-	while (relative_relocation(file->machine) && (relocations = elf_nextscn(file->elf, relocations)))
-		if (gelf_getshdr(relocations, &header) && header.sh_type == SHT_RELA && header.sh_flags & SHF_ALLOC)
-			relocate_from(file, relocations, address, bytes, data->d_size);
+	while (relative_relocation(file->machine) && (relocations = elf_nextscn(file->elf, relocations))) {
+		if (!gelf_getshdr(relocations, &header) || header.sh_type != SHT_RELA || !(header.sh_flags & SHF_ALLOC))
+			continue;
+		if (!take_bytes(file, header.sh_size))
+			break;
+		relocate_from(file, relocations, address, bytes, data->d_size);
+	}
 	return (struct span){bytes, data->d_size};
 }
 
@@ -267,6 +285,7 @@ static bool may_be_split(unsigned machine, const struct go_table *table)
 
 bool go_table_find(Elf *elf, struct go_table *ret, void **ret_loaded)
 {
+	uint64_t bytes_left = MOST_BYTES;
 	struct found_table found;
 	GElf_Ehdr header;
 
@@ -275,7 +294,8 @@ bool go_table_find(Elf *elf, struct go_table *ret, void **ret_loaded)
 	const struct go_file file = {.elf = elf,
 				     .machine = header.e_machine,
 				     .word_bytes = header.e_ident[EI_CLASS] == ELFCLASS64 ? 8 : 4,
-				     .is_big = header.e_ident[EI_DATA] == ELFDATA2MSB};
+				     .is_big = header.e_ident[EI_DATA] == ELFDATA2MSB,
+				     .bytes_left = &bytes_left};
 	if (!find_table(&file, &found))
 		return false;
 	AUTO_FREE void *bytes = found.bytes;
