@@ -23,7 +23,8 @@ WORKLOAD = ['sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc/l* | sort | wc
 def directory(need_root, need_tracefs, perf, tmp_path_factory):
     path = tmp_path_factory.mktemp('merge') / 'dir'
     perf('record', '--threads=cpu', '-e', 'sched:sched_switch,sched:sched_waking', *ALL_CPUS, '-g', '-o', path,
-         '--', 'sh', '-c', 'for i in 1 2 3 4 5 6; do ls -lR /usr/share/doc /usr/include | sort | wc -l & done; wait')
+         '--', 'sh', '-c', 'for i in 1 2 3 4 5 6; do ls -lR /usr/share/doc /usr/include | sort | wc -l & done; wait; '
+         'head -c 200000000 /dev/zero | cat | wc -c')  # some MB of records, however few files are installed
     return path
 
 
