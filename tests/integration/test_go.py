@@ -73,9 +73,12 @@ def data(millrace, go, own_home, tmp_path):
 
 
 def test_same_names_as_with_symbols(millrace, go, data):
-    """Functions of assembly lack ".abi0", which only the linker knows."""
-    texts = [re.sub(r'\.abi0\b', '', millrace('script', '-i', data, '-F', 'ip,sym,dso', '--symfs', go / kind).out)
-             for kind in ['whole', 'stripped']]
+    """Assembly lacks ".abi0", which only the linker knows; some versions of Go leave out type parameters."""
+    def text_of(kind):
+        text = millrace('script', '-i', data, '-F', 'ip,sym,dso', '--symfs', go / kind).out
+        return re.sub(r'\[.*\]', '[...]', re.sub(r'\.abi0\b', '', text)).replace('·', '.')
+
+    texts = [text_of(kind) for kind in ['whole', 'stripped']]
     ours = [[line for line in text.split('\n') if line.rstrip().endswith('program)')] for text in texts]
     assert ours[0] == ours[1]
     for name in ['main.main', 'main.(*counter).method', 'main.main.func1', 'runtime.main']:
@@ -84,7 +87,7 @@ def test_same_names_as_with_symbols(millrace, go, data):
 
 def test_no_hint_that_it_is_stripped(millrace, go, data):
     done = millrace('report', '--stdio', '-g', 'none', '-s', 'sym', '-i', data)
-    assert 'main.(*counter).method' in done.out and 'stripped' not in done.err
+    assert 'main.(*counter).method' in done.out and 'program is stripped' not in done.err
 
 
 def test_elsewhere(millrace, go, data):
