@@ -421,6 +421,49 @@ def test_signal_handlers_with_a_stack_of_their_own(millrace, tmp_path, joined):
     assert re.search(rf'^ *stacks of signal handlers +{counted}$', loss, re.M)
 
 
+# Two libraries with the same offsets and other frames.
+TAKES_TURNS = """
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    for (int i = 0; i < atoi(argv[3]); i++) {
+        void *library = dlopen(argv[1 + i % 2], RTLD_NOW);
+        ((void (*)(void))dlsym(library, "outer"))();
+        dlclose(library);
+    }
+    return 0;
+}
+"""
+LIBRARY = """
+#define FRAME(bytes) volatile char frame[bytes]; frame[0] = 0
+__attribute__((noinline)) void %c_inner(void) { FRAME(BYTES); for (int i = 0; i < 30000; i++) frame[1] += i; }
+__attribute__((noinline)) void %c_mid(void) { FRAME(BYTES / 2); %c_inner(); frame[1]++; }
+void outer(void) { FRAME(BYTES / 4); %c_mid(); frame[1]++; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or platform.machine() != 'x86_64', reason='needs gcc, of x86_64')
+@pytest.mark.parametrize('rings', ('2M', '64K'))
+def test_libraries_that_take_turns_at_an_address(millrace, tmp_path, rings):
+    """Each sample is unwound by what was mapped at its time, wherever that is done."""
+    app, path = tmp_path / 'app', tmp_path / 'perf.data'
+    subprocess.run(['gcc', '-O2', '-x', 'c', '-o', app, '-'], input=TAKES_TURNS, check=True, text=True)
+    for name, frame in (('a', 200), ('b', 1600)):
+        subprocess.run(['gcc', '-O2', '-fomit-frame-pointer', '-shared', '-fPIC', f'-DBYTES={frame}', '-x', 'c',
+                        '-o', tmp_path / f'{name}.so', '-'], input=LIBRARY.replace('%c', name), check=True, text=True)
+    done = millrace('record', '-m', rings, '-F', '9999', '-e', 'cpu-clock:u', '--call-graph', 'unwind,8192', '-o',
+                    path, '--', app, tmp_path / 'a.so', tmp_path / 'b.so', 8000)
+    text = millrace('script', '-i', path, '-F', 'ip,sym').out
+    chains = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    for name in ('a', 'b'):
+        found = [names for names in chains if names and names[0] == f'{name}_inner']
+        wrong = [names for names in found
+                 if names[1:4] != [f'{name}_mid', 'outer', 'main'] or not names[-1].startswith('_start')]
+        assert len(found) > 100
+        assert len(wrong) <= not_copied(done.err), (wrong, done.err)
+
+
 def test_events_without_it_stay_as_they_are(millrace, programs, tmp_path):
     path = tmp_path / 'perf.data'
     millrace('record', '-F', '497', '-e', 'cpu-clock/call-graph=unwind/,task-clock/call-graph=dwarf/,page-faults',
