@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -148,6 +149,15 @@ void memory_lock(void)
 {
 	if (mlockall(MCL_CURRENT | MCL_ONFAULT))
 		dl_iterate_phdr(lock_segments, NULL);
+}
+
+/* The kernel only moves memory of threads without a policy of their own: this one says what that does otherwise. */
+void memory_stay_on_nodes(void)
+{
+	int policy;
+
+	if (!syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) && policy == MPOL_DEFAULT)
+		(void)!syscall(SYS_set_mempolicy, MPOL_LOCAL, NULL, 0);
 }
 
 void thread_use_add(struct thread_use *use, struct thread_use other)

@@ -47,3 +47,11 @@ void thread_use_add(struct thread_use *use, struct thread_use other);
  * limit allows. To be called after all threads have been started: memory that is mapped later is not locked.
  */
 void memory_lock(void);
+
+/*
+ * Keeps the kernel from looking for memory to be moved to another NUMA node (kernel.numa_balancing): to find out who
+ * uses it, it takes it away from all threads of the process again and again, so that those that drain run into page
+ * faults, and wait while one thread goes through all of it. For the calling thread, and for what it starts from then
+ * on, also other programs. A policy that was set (numactl) stays.
+ */
+void memory_stay_on_nodes(void);

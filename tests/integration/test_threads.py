@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """--threads: a data directory that perf reads, with every record once."""
+import ctypes
 import os
 import pathlib
+import platform
 import re
 import signal
 import sys
@@ -191,3 +193,30 @@ def test_full_disk(millrace, perf, programs, need_tracefs, tmpfs):
     assert len(errors) >= 1 and '/data.' in errors[0] and 'offset' in errors[0], done.err
     _, parts = load(directory)
     assert sum(record.type == SAMPLE for part in parts for record in part.records()) > 1000
+
+
+INTERLEAVE, SET_MEMPOLICY = 3, {'x86_64': 238, 'aarch64': 237}.get(platform.machine())
+
+
+def policies(pid):
+    """Of the memory of each of its threads."""
+    return {line.split()[1] for task in pathlib.Path(f'/proc/{pid}/task').iterdir()
+            for line in (task / 'numa_maps').read_text().splitlines()}
+
+
+@pytest.mark.skipif(not pathlib.Path('/proc/thread-self/numa_maps').exists() or not SET_MEMPOLICY,
+                    reason='needs a kernel with NUMA')
+@pytest.mark.parametrize('given', ('default', 'interleave:0'))
+def test_memory_stays_on_its_node(given, recorder, tmp_path):
+    """The kernel does not look for memory of the recorder that might be moved. A policy that was given stays."""
+    def give():
+        if given != 'default':
+            nodes = ctypes.c_ulong(1)
+            assert not ctypes.CDLL(None).syscall(SET_MEMPOLICY, INTERLEAVE, ctypes.byref(nodes), 64)
+
+    process = recorder(['--threads', '-e', 'cpu-clock:u', '-o', tmp_path / 'd', '--', 'sleep', '60'], preexec_fn=give)
+    command, = pathlib.Path(f'/proc/{process.pid}/task/{process.pid}/children').read_text().split()
+    assert policies(process.pid) == {'local' if given == 'default' else given}
+    assert policies(command) == {given}
+    process.send_signal(signal.SIGINT)
+    process.communicate()

@@ -209,6 +209,14 @@ static int plan_memory(struct recording *rec, struct diag *reterr)
 	return memory_plan_make(rec->options, &rec->memory, reterr);
 }
 
+/* The command, which has been forked, keeps the policy that it was given; our threads are yet to be started. */
+static int keep_memory_on_nodes(struct recording *rec, struct diag *reterr)
+{
+	(void)rec, (void)reterr;
+	memory_stay_on_nodes();
+	return 0;
+}
+
 /* Where closing the events takes long, another process does it. If it cannot be started, we do. */
 static int start_fd_closer(struct recording *rec, struct diag *reterr)
 {
@@ -1111,6 +1119,7 @@ static int prepare(struct recording *rec, struct diag *reterr)
 		make_plan,
 		open_trigger, /* before the rings that take all the memory that may be locked */
 		plan_memory,
+		keep_memory_on_nodes,
 		start_fd_closer,
 		lay_out_threads,
 		open_rings,
