@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "compress/extent.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress/extent_stats.h"
 #include "compress/repeats.h"
 #include "compress/zstd.h"
 #include "perfdata/record.h"
@@ -111,6 +113,7 @@ static size_t bytes_when_cut(struct span frame)
 	return bytes;
 }
 
+/* `out`: not the memory of the frame, or as far before it as the headers that are put between its parts are long. */
 static void cut(struct span frame, uint8_t *out)
 {
 	for (size_t at = 0, part; at < frame.len; at += part) {
@@ -120,7 +123,7 @@ static void cut(struct span frame, uint8_t *out)
 			.size = (uint16_t)(sizeof(header) + part),
 		};
 		memcpy(out, &header, sizeof(header));
-		memcpy(out + sizeof(header), (const uint8_t *)frame.ptr + at, part);
+		memmove(out + sizeof(header), (const uint8_t *)frame.ptr + at, part);
 		out += header.size;
 	}
 }
@@ -209,4 +212,135 @@ int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_param
 		return -ENOSPC;
 	cut(frame, out);
 	return (int64_t)bytes;
+}
+
+enum {
+	BUILT_BLOCKS_MAX = 512, /* each in a record of its own, at worst */
+	BUILT_HEADERS_BYTES = BUILT_BLOCKS_MAX * sizeof(struct perf_event_header),
+};
+
+struct extent_builder {
+	struct repeats_packer *repeats;
+	uint8_t *memory; /* borrowed */
+	size_t room;
+	size_t nr_blocks, nr_blocks_before; /* now, and without what was added last */
+	size_t bytes, bytes_before;         /* of records; likewise */
+	struct extent_tally tally, tally_before;
+};
+
+int extent_builder_new(const struct extent_stats *stats, struct extent_builder **ret)
+{
+	struct extent_builder *builder = calloc(1, sizeof(*builder));
+	int err = builder ? repeats_packer_new(&builder->repeats) : -ENOMEM;
+
+	if (!err)
+		err = extent_tally_begin(&builder->tally, stats);
+	if (!err)
+		err = extent_tally_begin(&builder->tally_before, stats);
+	if (err)
+		extent_builder_free(builder);
+	else
+		*ret = builder;
+	return err;
+}
+
+void extent_builder_free(struct extent_builder *builder)
+{
+	if (!builder)
+		return;
+	repeats_packer_free(builder->repeats);
+	free(builder->tally.counts);
+	free(builder->tally_before.counts);
+	free(builder);
+}
+
+/* The frame lies behind room for its hash, and for the headers of its records. */
+void extent_builder_begin(struct extent_builder *builder, uint8_t *memory, size_t room)
+{
+	const size_t before = BUILT_HEADERS_BYTES + ZSTD_HASH_BYTES;
+
+	builder->memory = memory;
+	builder->room = room;
+	builder->nr_blocks = builder->bytes = 0;
+	extent_tally_restart(&builder->tally);
+	repeats_begin(builder->repeats, memory + before, room - before);
+}
+
+/* What does not become half as long zstd may make much smaller, but for what is worth no trial. */
+static size_t block_bytes_most(size_t bytes)
+{
+	enum { LEAST_BYTES = 4 << 10 };
+	size_t half = bytes / 2 > LEAST_BYTES ? bytes / 2 : LEAST_BYTES;
+
+	return half < SMALL_BLOCK_BYTES ? half : SMALL_BLOCK_BYTES;
+}
+
+static int add_spans(struct extent_builder *builder, const struct span records[], unsigned nr)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < nr && !err; i++) {
+		builder->bytes += records[i].len;
+		builder->nr_blocks += (records[i].len + BLOCK_BYTES_MAX - 1) / BLOCK_BYTES_MAX;
+		if (builder->nr_blocks > BUILT_BLOCKS_MAX || builder->bytes > EXTENT_BYTES_MAX)
+			return -ENOSPC;
+		err = repeats_add(builder->repeats, records[i], block_bytes_most(records[i].len));
+	}
+	return err;
+}
+
+int extent_builder_add(struct extent_builder *builder, const struct span records[], unsigned nr)
+{
+	builder->nr_blocks_before = builder->nr_blocks;
+	builder->bytes_before = builder->bytes;
+	extent_tally_copy(&builder->tally_before, &builder->tally);
+	repeats_mark(builder->repeats);
+	int err = add_spans(builder, records, nr);
+	if (err)
+		extent_builder_undo(builder);
+	return err;
+}
+
+struct extent_tally *extent_builder_tally(struct extent_builder *builder)
+{
+	return &builder->tally;
+}
+
+void extent_builder_undo(struct extent_builder *builder)
+{
+	builder->nr_blocks = builder->nr_blocks_before;
+	builder->bytes = builder->bytes_before;
+	extent_tally_copy(&builder->tally, &builder->tally_before);
+	repeats_undo(builder->repeats);
+}
+
+/* The counts lie behind the frame, if there is room. */
+size_t extent_builder_end(struct extent_builder *builder, struct extent_info *ret_info)
+{
+	const size_t built = repeats_end(builder->repeats);
+	const size_t at = (BUILT_HEADERS_BYTES + ZSTD_HASH_BYTES + built + 7) & ~(size_t)7;
+	const size_t bytes = extent_tally_room(&builder->tally) * sizeof(struct extent_count);
+	void *const counts = bytes && at + bytes <= builder->room ? builder->memory + at : NULL;
+
+	extent_tally_read(&builder->tally, builder->bytes, counts, ret_info);
+	return built;
+}
+
+size_t extent_from_built(uint8_t *memory, size_t built, struct extent_info *info)
+{
+	uint8_t *const hash = memory + BUILT_HEADERS_BYTES;
+	const struct span frame = {hash, ZSTD_HASH_BYTES + built};
+	const size_t counts_bytes = info->fields.nr_counts * sizeof(*info->counts);
+	const struct extent_count *counts = info->counts;
+
+	info->counts = counts_bytes ? malloc(counts_bytes) : NULL;
+	if (info->counts)
+		memcpy(info->counts, counts, counts_bytes);
+	else
+		info->fields.nr_counts = 0;
+	zstd_put_hash((struct span){hash + ZSTD_HASH_BYTES, built}, hash);
+	const size_t bytes = bytes_when_cut(frame);
+	assert(bytes); /* each block fits into a record: block_bytes_most() */
+	cut(frame, memory);
+	return bytes;
 }

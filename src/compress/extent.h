@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
+#include "compress/extent_index.h"
 
 enum {
 	/* of records in one extent; together with an incomplete record before them they fit into 16 MiB */
@@ -50,3 +51,30 @@ struct extent_pack_params {
  */
 int64_t extent_pack(struct extent_packer *packer, const struct extent_pack_params *how, struct span records, void *out,
 		    size_t room);
+
+/*
+ * An extent at level 1 whose records are compressed, and counted for the index, as they come, and are not kept. Used by
+ * one thread at a time, until extent_builder_end(); the functions in between neither wait nor allocate.
+ */
+struct extent_builder;
+struct extent_stats;
+struct extent_tally;
+int extent_builder_new(const struct extent_stats *stats, struct extent_builder **ret); /* 0, -ENOMEM; borrowed */
+void extent_builder_free(struct extent_builder *builder);                              /* NULL is fine */
+
+/* `memory`: borrowed; of `room` bytes, which the COMPRESSED records will not exceed. */
+void extent_builder_begin(struct extent_builder *builder, uint8_t *memory, size_t room);
+/*
+ * Whole records in one or two spans, none empty; in all at most EXTENT_BYTES_MAX. 0; else nothing was added: -ENOSPC:
+ * the extent is full; -ENOTSUP: they repeat too little to be compressed so (repeats.h). Then who goes through them
+ * counts them in the tally.
+ */
+int extent_builder_add(struct extent_builder *builder, const struct span records[], unsigned nr);
+struct extent_tally *extent_builder_tally(struct extent_builder *builder);
+void extent_builder_undo(struct extent_builder *builder); /* what was added last, and is counted in the tally */
+
+/* When there are records. *ret_info is completed by extent_from_built(), by any thread, which gets what this returns.
+ */
+size_t extent_builder_end(struct extent_builder *builder, struct extent_info *ret_info);
+/* Makes COMPRESSED records of what was built in `memory`, at its start. Returns their bytes. */
+size_t extent_from_built(uint8_t *memory, size_t built, struct extent_info *info);

@@ -188,33 +188,57 @@ void extent_tally_samples(struct extent_tally *tally, uint64_t nr, uint64_t firs
 		tally->counts[0] += (uint32_t)nr;
 }
 
-static void keep_counts(const uint32_t *counts, size_t nr_events, struct extent_info *info)
+static struct extent_fields final_fields(const struct extent_tally *tally, size_t bytes)
+{
+	struct extent_fields fields = tally->fields;
+
+	fields.bytes = bytes;
+	if (fields.first_ns > fields.last_ns) { /* none has a time */
+		fields.first_ns = 0;
+		fields.last_ns = UINT64_MAX;
+	}
+	return fields;
+}
+
+size_t extent_tally_room(const struct extent_tally *tally)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < tally->stats->nr_events; i++)
+		nr += tally->counts[i] != 0;
+	return nr;
+}
+
+void extent_tally_read(const struct extent_tally *tally, size_t bytes, struct extent_count *counts,
+		       struct extent_info *ret)
 {
 	uint32_t nr = 0;
 
-	for (size_t i = 0; i < nr_events; i++)
-		nr += counts[i] != 0;
-	info->counts = nr ? malloc(nr * sizeof(*info->counts)) : NULL;
-	if (!info->counts)
-		return;
-	for (size_t i = 0; i < nr_events; i++)
-		if (counts[i])
-			info->counts[info->fields.nr_counts++] = (struct extent_count){(uint32_t)i, counts[i]};
+	for (size_t i = 0; counts && i < tally->stats->nr_events; i++)
+		if (tally->counts[i])
+			counts[nr++] = (struct extent_count){(uint32_t)i, tally->counts[i]};
+	*ret = (struct extent_info){.fields = final_fields(tally, bytes), .counts = counts};
+	ret->fields.nr_counts = nr;
 }
 
 void extent_tally_end(struct extent_tally *tally, size_t bytes, struct extent_info *ret)
 {
-	struct extent_info info = {.fields = tally->fields};
+	size_t nr = tally->counts ? extent_tally_room(tally) : 0;
 
-	info.fields.bytes = bytes;
-	if (info.fields.first_ns > info.fields.last_ns) { /* none has a time */
-		info.fields.first_ns = 0;
-		info.fields.last_ns = UINT64_MAX;
-	}
-	if (tally->counts)
-		keep_counts(tally->counts, tally->stats->nr_events, &info);
+	extent_tally_read(tally, bytes, nr ? malloc(nr * sizeof(*ret->counts)) : NULL, ret);
 	free(tally->counts);
-	*ret = info;
+}
+
+void extent_tally_restart(struct extent_tally *tally)
+{
+	tally->fields = (struct extent_fields){.first_ns = UINT64_MAX};
+	memset(tally->counts, 0, (tally->stats->nr_events + 1) * sizeof(*tally->counts));
+}
+
+void extent_tally_copy(struct extent_tally *to, const struct extent_tally *from)
+{
+	to->fields = from->fields;
+	memcpy(to->counts, from->counts, (from->stats->nr_events + 1) * sizeof(*to->counts));
 }
 
 static uint64_t load_u64(const uint8_t *at)

@@ -71,3 +71,11 @@ void extent_tally_samples(struct extent_tally *tally, uint64_t nr, uint64_t firs
 
 /* `bytes`: of all records. The caller owns ret->counts. */
 void extent_tally_end(struct extent_tally *tally, size_t bytes, struct extent_info *ret);
+
+/* For who must not allocate in between; all of tallies that were begun with the same statistics. */
+void extent_tally_restart(struct extent_tally *tally);                            /* nothing was counted */
+void extent_tally_copy(struct extent_tally *to, const struct extent_tally *from); /* what was counted */
+/* As extent_tally_end(), of a tally that goes on: ret->counts is `counts`, room for extent_tally_room() of them. */
+size_t extent_tally_room(const struct extent_tally *tally);
+void extent_tally_read(const struct extent_tally *tally, size_t bytes, struct extent_count *counts,
+		       struct extent_info *ret);

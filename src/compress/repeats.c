@@ -26,9 +26,20 @@ enum {
 	AHEAD_BYTES = 2048, /* that are fetched while a word is looked at */
 };
 
+/* How far a frame has come. */
+struct frame_end {
+	uint8_t *at;
+	uint8_t *last_block; /* its header; NULL: there is none yet */
+	size_t len;          /* of its content */
+};
+
 struct repeats_packer {
 	/* Where a word stood last, below a tag: what another word left there is told without a look at it. */
 	uint32_t places[1 << TABLE_LOG];
+	uint8_t *frame; /* borrowed */
+	size_t room;
+	struct frame_end end, marked;
+	uint32_t marked_recent[3]; /* of the sequences */
 	struct sequences sequences;
 };
 
@@ -111,21 +122,28 @@ ALWAYS_INLINE size_t same_before(const uint8_t *at, size_t distance)
 	return differs ? (size_t)__builtin_clzll(differs) / 8 : WORD;
 }
 
+/* What is looked at, and where it begins in the content of the frame. */
+struct part {
+	const uint8_t *bytes;
+	size_t begins;
+};
+
 /*
  * How far before `at` the two words stood that are there now; 0: they did not, as far as is known. The table has the
  * places where a first word stood last.
  */
-ALWAYS_INLINE size_t find_distance(const uint8_t *in, const uint8_t *at, uint64_t word, uint32_t *places)
+ALWAYS_INLINE size_t find_distance(const struct part *part, const uint8_t *at, uint64_t word, uint32_t *places)
 {
 	uint64_t hash = word * 0x9e3779b185ebca87;
 	uint32_t *place = &places[hash >> (64 - TABLE_LOG)], was = *place, tag = (uint32_t)hash & ~AT_MASK;
-	size_t earlier = was & AT_MASK, now = (size_t)(at - in);
+	size_t ago = part->begins + (size_t)(at - part->bytes) - (was & AT_MASK);
 
-	*place = (uint32_t)now | tag;
-	if ((was & ~AT_MASK) != tag || earlier >= now || word_at(in + earlier) != word ||
-	    word_at(in + earlier + WORD) != word_at(at + WORD))
+	*place = (uint32_t)(part->begins + (size_t)(at - part->bytes)) | tag;
+	/* In this part: a distance of 0, or below it, is none either. */
+	if ((was & ~AT_MASK) != tag || ago - 1 >= (size_t)(at - part->bytes) || word_at(at - ago) != word ||
+	    word_at(at - ago + WORD) != word_at(at + WORD))
 		return 0;
-	return now - earlier;
+	return ago;
 }
 
 /* There is room for COPY_BYTES behind them. */
@@ -142,17 +160,17 @@ ALWAYS_INLINE uint8_t *copy_literals(const uint8_t *from, size_t len, const uint
  * Writes the literals of a block; its sequences are kept. Returns their end. After a repeat the words behind it come
  * from behind the same place, most often: records of one kind differ in a few words. Else two words are to be the same.
  */
-ALWAYS_INLINE uint8_t *find_repeats(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t to,
+ALWAYS_INLINE uint8_t *find_repeats(struct repeats_packer *packer, const struct part *part, size_t from, size_t to,
 				    size_t *last_distance, uint8_t *out)
 {
-	const uint8_t *at = in + from, *const end = in + to, *literals = at;
+	const uint8_t *at = part->bytes + from, *const end = part->bytes + to, *literals = at;
 	size_t distance = *last_distance;
 
 	while (end - at >= 2 * WORD) {
 		uint64_t word = word_at(at);
 		__builtin_prefetch((const void *)((uintptr_t)at + AHEAD_BYTES));
 		if (!distance || word_at(at - distance) != word) {
-			size_t found = find_distance(in, at, word, packer->places);
+			size_t found = find_distance(part, at, word, packer->places);
 			if (!found) {
 				at += WORD;
 				continue;
@@ -160,7 +178,7 @@ ALWAYS_INLINE uint8_t *find_repeats(struct repeats_packer *packer, const uint8_t
 			distance = found;
 		}
 		const uint8_t *start = at;
-		if (at - in >= (ptrdiff_t)(distance + WORD))
+		if (at - part->bytes >= (ptrdiff_t)(distance + WORD))
 			start -= same_before(at, distance);
 		if (start < literals)
 			start = literals;
@@ -175,16 +193,16 @@ ALWAYS_INLINE uint8_t *find_repeats(struct repeats_packer *packer, const uint8_t
 	return copy_literals(literals, (size_t)(end - literals), end, out);
 }
 
-static uint8_t *find_repeats_plain(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t to,
+static uint8_t *find_repeats_plain(struct repeats_packer *packer, const struct part *part, size_t from, size_t to,
 				   size_t *last_distance, uint8_t *out)
 {
-	return find_repeats(packer, in, from, to, last_distance, out);
+	return find_repeats(packer, part, from, to, last_distance, out);
 }
 
-BMI2_TARGET static uint8_t *find_repeats_bmi2(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t to,
-					      size_t *last_distance, uint8_t *out)
+BMI2_TARGET static uint8_t *find_repeats_bmi2(struct repeats_packer *packer, const struct part *part, size_t from,
+					      size_t to, size_t *last_distance, uint8_t *out)
 {
-	return find_repeats(packer, in, from, to, last_distance, out);
+	return find_repeats(packer, part, from, to, last_distance, out);
 }
 
 static void put_u24(uint8_t *at, uint32_t value)
@@ -194,8 +212,8 @@ static void put_u24(uint8_t *at, uint32_t value)
 	at[2] = (uint8_t)(value >> 16);
 }
 
-/* 3.1.1.2, 3.1.1.3.1.1: header, literals as they are, sequences. Returns its end. */
-static uint8_t *put_block(struct repeats_packer *packer, const uint8_t *in, size_t from, size_t end, bool last,
+/* 3.1.1.2, 3.1.1.3.1.1: header, literals as they are, sequences. Not marked as the last one. Returns its end. */
+static uint8_t *put_block(struct repeats_packer *packer, const struct part *part, size_t from, size_t end,
 			  size_t *distance, uint8_t *out)
 {
 	enum { RAW = 0, COMPRESSED = 2, LITERALS_OF_20_BITS = 3 << 2 };
@@ -203,7 +221,7 @@ static uint8_t *put_block(struct repeats_packer *packer, const uint8_t *in, size
 	const size_t len = end - from;
 
 	sequences_begin_block(&packer->sequences);
-	uint8_t *at = (packer->sequences.has_bmi2 ? find_repeats_bmi2 : find_repeats_plain)(packer, in, from, end,
+	uint8_t *at = (packer->sequences.has_bmi2 ? find_repeats_bmi2 : find_repeats_plain)(packer, part, from, end,
 											    distance, literals);
 	put_u24(literals_header, LITERALS_OF_20_BITS | (uint32_t)(at - literals) << 4);
 	at = sequences_write(&packer->sequences, at);
@@ -211,31 +229,71 @@ static uint8_t *put_block(struct repeats_packer *packer, const uint8_t *in, size
 	uint32_t type = bytes < len ? COMPRESSED : RAW;
 	if (type == RAW) {
 		sequences_forget_block(&packer->sequences);
-		memcpy(literals_header, in + from, len);
+		memcpy(literals_header, part->bytes + from, len);
 		bytes = len;
 	}
-	put_u24(out, last | type << 1 | (uint32_t)bytes << 3);
+	put_u24(out, type << 1 | (uint32_t)bytes << 3);
 	return literals_header + bytes;
 }
 
-int64_t repeats_pack(struct repeats_packer *packer, struct span all, uint8_t *out)
+void repeats_begin(struct repeats_packer *packer, uint8_t *out, size_t room)
 {
-	enum { SIZE_OF_4_BYTES = 2 << 6, SINGLE_SEGMENT = 1 << 5 };
-	const uint32_t magic = htole32(0xfd2fb528), len = htole32((uint32_t)all.len); /* 3.1.1, 3.1.1.1 */
-	size_t distance = 0, nr_repeats = 0;
-	uint8_t *at = out + FRAME_HEADER_BYTES;
-
 	memset(packer->places, 0, sizeof(packer->places));
 	sequences_begin_frame(&packer->sequences);
-	memcpy(out, &magic, sizeof(magic));
-	out[4] = SIZE_OF_4_BYTES | SINGLE_SEGMENT;
-	memcpy(out + 5, &len, sizeof(len));
-	for (size_t from = 0, end; from < all.len; from = end) {
-		end = all.len - from < BLOCK_BYTES ? all.len : from + BLOCK_BYTES;
-		at = put_block(packer, all.ptr, from, end, end == all.len, &distance, at);
+	packer->frame = out;
+	packer->room = room;
+	packer->end = (struct frame_end){.at = out + FRAME_HEADER_BYTES};
+}
+
+void repeats_mark(struct repeats_packer *packer)
+{
+	packer->marked = packer->end;
+	memcpy(packer->marked_recent, packer->sequences.recent, sizeof(packer->marked_recent));
+}
+
+void repeats_undo(struct repeats_packer *packer)
+{
+	packer->end = packer->marked;
+	sequences_go_back(&packer->sequences, packer->marked_recent);
+}
+
+int repeats_add(struct repeats_packer *packer, struct span added, size_t block_bytes_most)
+{
+	const struct part part = {added.ptr, packer->end.len};
+	size_t distance = 0, nr_repeats = 0;
+
+	for (size_t from = 0, end; from < added.len; from = end) {
+		uint8_t *const block = packer->end.at;
+		end = added.len - from < BLOCK_BYTES ? added.len : from + BLOCK_BYTES;
+		if (packer->room - (size_t)(block - packer->frame) < repeats_bound(end - from) - FRAME_HEADER_BYTES)
+			return -ENOSPC;
+		packer->end.at = put_block(packer, &part, from, end, &distance, block);
+		packer->end.last_block = block;
 		nr_repeats += packer->sequences.nr;
-		if (nr_repeats > end / REPEAT_BYTES_LEAST + 1)
+		if (nr_repeats > end / REPEAT_BYTES_LEAST + 1 ||
+		    (size_t)(packer->end.at - block) > BLOCK_HEADER_BYTES + block_bytes_most)
 			return -ENOTSUP;
 	}
-	return at - out;
+	packer->end.len += added.len;
+	return 0;
+}
+
+size_t repeats_end(struct repeats_packer *packer)
+{
+	enum { SIZE_OF_4_BYTES = 2 << 6, SINGLE_SEGMENT = 1 << 5, LAST_BLOCK = 1 };
+	const uint32_t magic = htole32(0xfd2fb528), len = htole32((uint32_t)packer->end.len); /* 3.1.1, 3.1.1.1 */
+
+	memcpy(packer->frame, &magic, sizeof(magic));
+	packer->frame[4] = SIZE_OF_4_BYTES | SINGLE_SEGMENT;
+	memcpy(packer->frame + 5, &len, sizeof(len));
+	packer->end.last_block[0] |= LAST_BLOCK;
+	return (size_t)(packer->end.at - packer->frame);
+}
+
+int64_t repeats_pack(struct repeats_packer *packer, struct span in, uint8_t *out)
+{
+	repeats_begin(packer, out, repeats_bound(in.len));
+	int err = repeats_add(packer, in, BLOCK_BYTES);
+
+	return err ? err : (int64_t)repeats_end(packer);
 }

@@ -28,3 +28,19 @@ size_t repeats_bound(size_t bytes);
  * (REPEAT_BYTES_LEAST).
  */
 int64_t repeats_pack(struct repeats_packer *packer, struct span in, uint8_t *out);
+
+/*
+ * The same for bytes that come in parts, which are not needed any more when repeats_add() returns: no part repeats
+ * bytes of an earlier one. `out` is borrowed until repeats_end(), and is written to up to `room` bytes.
+ */
+void repeats_begin(struct repeats_packer *packer, uint8_t *out, size_t room);
+/*
+ * A part of 1 byte or more, up to 16 MiB in all. 0; then repeats_undo() must follow: -ENOSPC: there is no room for
+ * repeats_bound() of the next block; -ENOTSUP: the repeats of this part are too short on average, or a block of it
+ * takes more than block_bytes_most.
+ */
+int repeats_add(struct repeats_packer *packer, struct span part, size_t block_bytes_most);
+/* What was added since repeats_mark() was not. */
+void repeats_mark(struct repeats_packer *packer);
+void repeats_undo(struct repeats_packer *packer);
+size_t repeats_end(struct repeats_packer *packer); /* after a part was added: the length of the frame */

@@ -67,6 +67,12 @@ void sequences_forget_block(struct sequences *sequences)
 	sequences->has_tables = false; /* ours are those of the block that is not stored so */
 }
 
+void sequences_go_back(struct sequences *sequences, const uint32_t recent[3])
+{
+	memcpy(sequences->recent, recent, sizeof(sequences->recent));
+	sequences->has_tables = false; /* ours are those of a block that is not stored */
+}
+
 /* Bits from the lowest on. */
 struct bit_writer {
 	uint64_t bits;

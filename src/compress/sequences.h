@@ -56,6 +56,9 @@ void sequences_begin_block(struct sequences *sequences);
 /* The block is stored as it is: readers have no tables and distances of it. */
 void sequences_forget_block(struct sequences *sequences);
 
+/* What came since the distances were these is not stored at all. */
+void sequences_go_back(struct sequences *sequences, const uint32_t recent[3]);
+
 /* Writes the section of this block's sequences, at most SEQUENCES_BYTES_MAX. Returns its end. */
 uint8_t *sequences_write(struct sequences *sequences, uint8_t *out);
 

@@ -39,6 +39,9 @@ struct batch_job {
 	bool commit; /* when it is written, call writer_commit() of the inner writer; under the pool's lock */
 	struct extent_info info; /* statistics of its records; the pipeline takes it over */
 	bool has_info;           /* a stage has made them */
+	bool seen;               /* by the only stage, in a ring or on the thread that drains */
+	size_t built;            /* not 0: of extent_builder_end(): its memory holds no records */
+	uint64_t built_ns;       /* CPU time that it took */
 	bool done;
 };
 

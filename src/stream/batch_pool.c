@@ -361,6 +361,10 @@ static int64_t compress_job(struct batch_pool *pool, struct extent_packer *packe
 	struct span records = {job->batch.records, job->batch.len};
 	int64_t len;
 
+	if (job->built) {
+		job->out_len = extent_from_built(job->batch.records, job->built, &job->info);
+		return (int64_t)job->out_len;
+	}
 	do {
 		int now = atomic_load_explicit(&pool->level_now, memory_order_relaxed);
 		*level = now < *level ? now : *level;
@@ -401,17 +405,19 @@ static void pack_first(struct pool_worker *worker, struct extent_packer *packer)
 		pool->last_to_pack = NULL;
 	atomic_fetch_sub_explicit(&pool->nr_to_pack, 1, memory_order_relaxed);
 	int level = is_overtaken(pool) ? 0 : atomic_load_explicit(&pool->level_now, memory_order_relaxed);
+	if (job->built)
+		level = pool->level; /* whatever it is now */
 	bool is_packed = level > 0;
 	pool->nr_packing += is_packed;
 	pthread_mutex_unlock(&pool->lock);
 	uint64_t before_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-	if (job->batch.len && !pool->no_index)
+	if (job->batch.len && !job->built && !pool->no_index)
 		note_stats(pool, job);
 	int64_t len = compress_job(pool, packer, job, &level);
 	uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
 	pthread_mutex_lock(&pool->lock);
 	batch_pool_count(pool, job, len, level);
-	pool->totals.pack_cpu_ns += packed_ns;
+	pool->totals.pack_cpu_ns += packed_ns + job->built_ns;
 	worker->packed_ns += packed_ns;
 	job->done = true;
 	pool->nr_packing -= is_packed;

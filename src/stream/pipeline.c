@@ -12,6 +12,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "compress/extent.h"
+#include "compress/extent_stats.h"
 #include "compress/stack_cut.h"
 #include "perfdata/record.h"
 #include "stream/batch_job.h"
@@ -26,13 +28,19 @@
 struct producer {
 	struct writer writer;
 	struct pipeline *pipeline;
-	struct batch_job *filling; /* NULL: none */
-	bool aged;                 /* it was there at the last commit */
-	size_t number;             /* without an output: in the order of opening, from 0 on */
-	uint64_t came_bytes;       /* from rings */
-	uint64_t committed;        /* writer.queued at the last commit */
-	struct producer *next;     /* of the same output */
-	uint64_t complete_ns;      /* of what stages have seen: writer.complete_ns; the orderer's */
+	struct batch_job *filling;      /* NULL: none */
+	bool aged;                      /* it was there at the last commit */
+	size_t number;                  /* without an output: in the order of opening, from 0 on */
+	uint64_t came_bytes;            /* from rings */
+	uint64_t committed;             /* writer.queued at the last commit */
+	struct producer *next;          /* of the same output */
+	uint64_t complete_ns;           /* of what stages have seen: writer.complete_ns; the orderer's */
+	struct extent_builder *builder; /* owned; NULL: records are copied, and compressed later */
+	bool builds;                    /* `filling` is what it builds */
+	bool stage_looks;               /* until it cannot any more */
+	size_t unmeasured;              /* bytes that were added to it since its CPU time was measured */
+	/* that come, because records repeat too little; how many that were the last time, 0: an extent became full */
+	unsigned visits_to_copy, visits_copied;
 };
 
 struct pipeline {
@@ -50,6 +58,7 @@ struct pipeline {
 	_Atomic uint64_t stored;  /* as `inner` tells; likewise */
 	atomic_bool holds_back;   /* `inner` has more than that; likewise */
 	atomic_size_t nr_staged;  /* batches that stages have */
+	atomic_size_t nr_unseen;  /* batches handed over that the first stage has not seen */
 	_Atomic uint64_t ordered_bytes; /* where the next one will begin in the output, if it is not compressed */
 
 	/* Of the thread whose turn it is: */
@@ -554,7 +563,9 @@ static void call_stages(struct pool_client *client, size_t most)
 	begin_turn(pipeline);
 	for (size_t nr = 0; nr < most && pipeline->in_turn; nr++) {
 		struct batch_job *job = pipeline->in_turn;
-		struct stage *first = pipeline->err ? NULL : pipeline->stages; /* after an error it is dropped later */
+		bool unseen = !job->seen;
+		/* after an error it is dropped later */
+		struct stage *first = unseen && !pipeline->err ? pipeline->stages : NULL;
 		pipeline->in_turn = job->next_in_line;
 		if (first) {
 			atomic_fetch_add_explicit(&pipeline->nr_staged, 1, memory_order_relaxed);
@@ -568,6 +579,8 @@ static void call_stages(struct pool_client *client, size_t most)
 			line_up(pipeline, job);
 			atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
 		}
+		if (unseen) /* what the stage did is seen by who finds that it has seen all */
+			atomic_fetch_sub_explicit(&pipeline->nr_unseen, 1, memory_order_release);
 		if (pipeline->first && pipeline->first->done)
 			write_done(client);
 	}
@@ -595,6 +608,17 @@ static void request_memory(struct batch_pool *pool)
 			batch_pool_add_turn(pool, &each->client, !each->drain_stores);
 }
 
+/* What is left to do workers do. */
+static void end_built(struct producer *producer)
+{
+	struct batch_job *job = producer->filling;
+
+	job->built = extent_builder_end(producer->builder, &job->info);
+	job->batch.len = job->info.came_bytes = job->came_len;
+	job->has_info = job->seen = true;
+	producer->builds = false;
+}
+
 /* Hands the batch over to the thread whose turn it is. No lock, where one has it. */
 static void seal(struct producer *producer)
 {
@@ -603,6 +627,10 @@ static void seal(struct producer *producer)
 
 	if (!job)
 		return;
+	if (producer->builds)
+		end_built(producer);
+	if (!job->seen)
+		atomic_fetch_add_explicit(&pipeline->nr_unseen, 1, memory_order_relaxed);
 	producer->filling = NULL;
 	producer->aged = false;
 	job->producer = producer;
@@ -778,6 +806,13 @@ static size_t whole_records(const struct span spans[2], size_t room)
 	return at;
 }
 
+static void cut_spans(struct span spans[2], size_t bytes)
+{
+	if (spans[0].len > bytes)
+		spans[0].len = bytes;
+	spans[1].len = bytes - spans[0].len;
+}
+
 static void skip_spans(struct span spans[2], size_t len)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -872,14 +907,150 @@ static bool ends_extent(const struct producer *producer)
 	return !pool->cutter && producer->filling->batch.len >= pool->extent_bytes / 2;
 }
 
-/* What has room in the present batch, or in the next one. */
-static int64_t producer_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
+/* Can records be compressed while they are in their ring, and is it worth it? Few are worth no extent of their own. */
+static bool may_build(const struct producer *producer, size_t bytes)
 {
-	struct producer *producer = producer_of(writer);
-	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
+	enum { LEAST_BYTES = 32 << 10 };
+	const struct batch_pool *pool = producer->pipeline->pool;
+
+	return producer->stage_looks && producer->writer.has_time && !producer->writer.producers &&
+	       atomic_load_explicit(&pool->level_now, memory_order_relaxed) == 1 &&
+	       (producer->builds || bytes >= LEAST_BYTES);
+}
+
+/* The stage has seen it then. Only behind batches that were compressed by workers for a while. */
+static bool look_at_copied(struct producer *producer)
+{
+	struct pipeline *pipeline = producer->pipeline;
+	struct batch_job *job = producer->filling;
+	const struct span records = {job->batch.records, job->batch.len};
+	struct extent_tally tally;
+
+	if (extent_tally_begin(&tally, pipeline->pool->stats))
+		return false;
+	job->seen = pipeline->stages->ops->look(pipeline->stages, &records, 1, &tally);
+	extent_tally_end(&tally, records.len, &job->info);
+	job->has_info = producer->stage_looks = job->seen;
+	if (!job->seen)
+		free(take_ptr(job->info.counts));
+	return job->seen;
+}
+
+/* The stage gets all in order: not beside or before batches that were handed over, and behind what was copied last. */
+static bool can_build(struct producer *producer)
+{
+	const struct batch_job *job = producer->filling;
+
+	if (atomic_load_explicit(&producer->pipeline->nr_unseen, memory_order_acquire))
+		return false;
+	if (producer->builds || !job || !job->came_len)
+		return true;
+	/* Where records repeat enough only now and then, each change would end an extent. */
+	if (job->came_len < producer->pipeline->pool->extent_bytes / 2 || !look_at_copied(producer))
+		return false;
+	seal(producer);
+	return true;
+}
+
+static unsigned double_up_to(unsigned nr, unsigned most)
+{
+	return nr ? (2 * nr < most ? 2 * nr : most) : 1;
+}
+
+static int add_and_look(struct producer *producer, const struct span spans[2])
+{
+	struct stage *stage = producer->pipeline->stages;
+	struct extent_builder *builder = producer->builder;
+	const unsigned nr = spans[1].len ? 2 : 1;
+	int err = extent_builder_add(builder, spans, nr);
+
+	if (err || stage->ops->look(stage, spans, nr, extent_builder_tally(builder)))
+		return err;
+	extent_builder_undo(builder);
+	producer->stage_looks = false;
+	return -ECANCELED;
+}
+
+/* The CPU time is an estimate: the clock is a system call, and is read only where enough has come. */
+static int add_measured(struct producer *producer, const struct span spans[2])
+{
+	enum { MEASURE_BYTES = 1 << 19 }; /* some 100 us */
+	const size_t bytes = span_total(spans, 2);
+
+	producer->unmeasured += bytes;
+	if (producer->unmeasured < MEASURE_BYTES)
+		return add_and_look(producer, spans);
+	uint64_t before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	int err = add_and_look(producer, spans);
+	uint64_t ns = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns) * producer->unmeasured / bytes;
+	producer->filling->built_ns += ns;
+	producer->writer.built_ns += ns;
+	producer->unmeasured = 0;
+	return err;
+}
+
+/* 0 or -errno; -ENOSPC, -ENOTSUP, -ECANCELED: nothing was added, and what was built is handed over. */
+static int add_to_built(struct producer *producer, const struct span spans[2])
+{
+	bool begun = producer->builds;
+	int err = fill_next(producer);
+
+	if (err)
+		return err;
+	if (!begun)
+		extent_builder_begin(producer->builder, producer->filling->batch.records,
+				     producer->filling->batch.room);
+	producer->builds = true;
+	err = add_measured(producer, spans);
+	if (!err)
+		return 0;
+	if (begun)
+		seal(producer);
+	producer->builds = false;
+	return err;
+}
+
+/* The first whole records of the spans. Returns their bytes, or -errno; 0: they are to be copied. */
+static int64_t build(struct producer *producer, const struct span spans[2])
+{
+	enum { MOST_VISITS = 64 };
+	const size_t total = span_total(spans, 2), most = producer->pipeline->pool->extent_bytes;
+	size_t bytes = total > most ? whole_records(spans, most) : total;
+	struct span some[2] = {spans[0], spans[1]};
+
+	cut_spans(some, bytes);
+	if (producer->visits_to_copy) {
+		producer->visits_to_copy--;
+		return 0;
+	}
+	if (!bytes || !can_build(producer))
+		return 0;
+	if (producer->builds && producer->filling->came_len + bytes > most) {
+		seal(producer);
+		producer->visits_copied = 0;
+	}
+	bool begun = producer->builds;
+	int err = add_to_built(producer, some);
+	if (err == -ENOSPC && begun)
+		err = add_to_built(producer, some);
+	if (err == -ENOTSUP)
+		producer->visits_to_copy = producer->visits_copied = double_up_to(producer->visits_copied, MOST_VISITS);
+	if (err)
+		return err == -ENOSPC || err == -ENOTSUP || err == -ECANCELED ? 0 : err;
+	producer->filling->came_len += bytes;
+	producer->came_bytes += bytes;
+	producer->writer.queued += bytes;
+	return (int64_t)bytes;
+}
+
+/* What has room in the present batch, or in the next one. */
+static int64_t copy(struct producer *producer, struct span left[2])
+{
 	struct batch_pool *pool = producer->pipeline->pool;
 	const size_t total = span_total(left, 2), extent_bytes = pool->extent_bytes;
 
+	if (producer->builds)
+		seal(producer);
 	for (;;) {
 		int err = fill_next(producer);
 		if (err)
@@ -893,14 +1064,23 @@ static int64_t producer_take(struct writer *writer, const struct span spans[], u
 			producer->filling->came_len += len;
 			producer->came_bytes += len;
 			copy_records(producer, left, len);
-			writer->left_out += len - (producer->filling->batch.len - before);
-			writer->queued += len;
+			producer->writer.left_out += len - (producer->filling->batch.len - before);
+			producer->writer.queued += len;
 			if (len < total && is_full(producer))
 				seal(producer);
 			return (int64_t)len;
 		}
 		seal(producer);
 	}
+}
+
+static int64_t producer_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
+{
+	struct producer *producer = producer_of(writer);
+	struct span left[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
+	int64_t bytes = may_build(producer, span_total(left, 2)) ? build(producer, left) : 0;
+
+	return bytes ? bytes : copy(producer, left);
 }
 
 static int producer_queue(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -1104,6 +1284,7 @@ static int pipeline_close(struct writer *writer)
 	struct pipeline *pipeline = pipeline_of(writer);
 
 	end_stages(pipeline);
+	extent_builder_free(pipeline->producer.builder);
 	retained_fini(&pipeline->retained);
 	struct writer_end end;
 	int err = writer_end(pipeline->inner, &end);
@@ -1246,6 +1427,19 @@ int pipeline_open(struct batch_pool *pool, struct writer *inner, struct writer *
 	return 0;
 }
 
+/* Where one stage looks at records, and level 1 is asked for, whose search for repeats needs no memory of them. */
+static void prepare_building(struct pipeline *pipeline)
+{
+	const struct batch_pool *pool = pipeline->pool;
+	struct producer *producer = &pipeline->producer;
+	bool wanted = pool->level == 1 && !pool->thorough && !pool->cutter && pipeline->inner && pipeline->stages &&
+		      !pipeline->stages->next && pipeline->stages->ops->look;
+
+	extent_builder_free(take_ptr(producer->builder));
+	producer->stage_looks =
+		wanted && !extent_builder_new(pool->stats, &producer->builder); /* else they are copied */
+}
+
 void pipeline_add_stage(struct writer *writer, struct stage *stage)
 {
 	struct pipeline *pipeline = pipeline_of(writer);
@@ -1257,6 +1451,7 @@ void pipeline_add_stage(struct writer *writer, struct stage *stage)
 	stage->output = pipeline;
 	*last = stage;
 	writer->nr_passes_before_commit += stage->ops->flush && !stage->ops->keeps_until_commit;
+	prepare_building(pipeline);
 	if (!stage->ops->flush || pipeline->flushes)
 		return;
 	pipeline->flushes = true;

@@ -18,7 +18,7 @@
  * later ones: else a mark would overtake records of its round. Records are changed in place, or written into a new
  * batch (stage_batch_new()), which must also get the tail of the old one.
  *
- * How a stage knows that everything before a sample has come: no record of a batch is newer than batch->read_ns, and
+ * How a stage knows that all before a sample has come: no record of a batch is newer than batch->read_ns, and
  * all records that the kernel wrote into this output's rings before stage->complete_ns were given to process() (both:
  * CLOCK_MONOTONIC). So the samples of a batch can be resolved as soon as *each* output of the recording has a
  * complete_ns >= the batch's read_ns (with --threads into a directory each ring has an output, and task events come in
@@ -61,16 +61,21 @@ enum stage_flush {
 
 struct extent_info;
 struct extent_stats;
+struct extent_tally;
 struct ledger;
 struct stage;
 
 struct stage_ops {
 	const char *name;
-	/*
-	 * NULL: not wanted. Called before process(), for several batches in parallel, in any order. Changes only
-	 * batch->examined and what it points to.
+	/* NULL: not wanted. Before process(), for several batches in parallel. Sets batch->examined, and nothing else.
 	 */
 	void (*examine)(const struct stage *stage, struct batch *batch);
+	/*
+	 * NULL: not wanted. In place of process(), in order with it, for records that are compressed in their ring, by
+	 * the thread that drains: neither waits nor allocates. The records, one of which may lie in two spans, are
+	 * counted in `tally`. false: they come again with process().
+	 */
+	bool (*look)(struct stage *stage, const struct span spans[], unsigned nr_spans, struct extent_tally *tally);
 	/* Owns the batch: passes it on or frees it, also after an error. 0, or -errno, with which the output ends. */
 	int (*process)(struct stage *stage, struct batch *batch);
 	/* NULL: the stage never keeps a batch. 0 or -errno, as above. STAGE_MEMORY, STAGE_END: also after an error. */
@@ -79,16 +84,14 @@ struct stage_ops {
 	void (*free)(struct stage *stage); /* after the output was closed and finished */
 };
 
-/* First member of a stage's own struct. */
-struct stage {
+struct stage {                       /* first member of a stage's own struct */
 	const struct stage_ops *ops; /* set by the maker; the other fields are set by the pipeline */
 	struct stage *next;          /* the stage behind it in the same output */
 	struct pipeline *output;
 	uint64_t complete_ns; /* CLOCK_MONOTONIC: see above; 0: not yet */
 };
 
-/* The output that a stage is made for. */
-struct stage_output {
+struct stage_output {     /* that a stage is made for */
 	size_t index, nr; /* of the outputs that are open at once: in a directory the number of the ring, else 0 of 1 */
 	bool regular;     /* it is a file that can be read back; false: a pipe or a device */
 };
@@ -108,15 +111,15 @@ struct stage_maker {
 	 */
 	int (*initial_state)(struct stage_maker *maker, struct span records);
 	/*
-	 * NULL: not wanted. Called by the thread that finishes an output, when all its stages have ended: adds to the
-	 * ledger what they counted since the last call. 0 or -errno.
+	 * NULL: not wanted. Called by the thread that finishes an output, behind all its stages: adds to the ledger
+	 * what they counted since the last call. 0 or -errno.
 	 */
 	int (*account)(struct stage_maker *maker, struct ledger *ledger);
 	struct stage_maker *next; /* Set by the pipeline: */
 	bool knows_state;
 };
 
-/* Appends a maker to the list; it is borrowed. */
+/* Appends a maker, which is borrowed, to the list. */
 void stage_makers_add(struct stage_maker **first, struct stage_maker *maker);
 /* Calls initial_state() of the makers that have it, once for each. 0 or -errno. */
 int stage_makers_initial_state(struct stage_maker *first, struct span records);
@@ -131,11 +134,9 @@ static inline void stage_examine(const struct stage *stage, struct batch *batch)
 
 /* In process() and flush(), as all below: to the next stage, or to be stored. 0, or an error that is to be returned. */
 int stage_pass(struct stage *stage, struct batch *batch);
-
 /* Statistics for the index of a batch without offset: the last stage may make them. */
 const struct extent_stats *stage_extent_stats(const struct stage *stage);
 void stage_set_extent_info(struct batch *batch, const struct extent_info *info); /* which gets info->counts */
-
 /* An empty batch of the pool. NULL: none is free, and waiting would not help: pass on or free some. */
 struct batch *stage_batch_new(struct stage *stage);
 void stage_batch_free(struct stage *stage, struct batch *batch);
@@ -143,7 +144,7 @@ void stage_batch_free(struct stage *stage, struct batch *batch);
 void stage_batch_join(struct stage *stage, struct batch *batch, struct batch *next);
 
 /*
- * Counts samples of a batch that are neither passed on nor replaced: they are lost, with the reason, in the summary and
- * in the ledger. `reason`: a static string such as "unwinding: no memory"; at most POOL_DROP_REASONS different ones.
+ * Counts samples that are neither passed on nor replaced: they are lost, with the reason (a static string; at most
+ * POOL_DROP_REASONS different ones), in the summary and in the ledger.
  */
 void stage_count_dropped(struct stage *stage, const char *reason, uint64_t nr_samples);

@@ -60,10 +60,10 @@ static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_
 }
 
 /*
- * To copy is sooner done than to convert, which workers do then. So who comes late to a ring, behind the kernel's
- * wake-up at half of it, copies for some visits; for twice as many where it did not help for as long.
+ * To copy is sooner done than to convert or to compress, which workers do then. So who comes late to a ring, behind the
+ * kernel's wake-up at half of it, copies for some visits; for twice as many where it did not help for as long.
  */
-static bool may_convert(struct stream *stream, const struct ring *ring, size_t bytes)
+static bool has_time(struct stream *stream, const struct ring *ring, size_t bytes)
 {
 	enum { LEAST_VISITS = 64, MOST_VISITS = 4096 };
 	unsigned *to_copy = &stream->visits_to_copy, *copied = &stream->visits_copied;
@@ -86,12 +86,16 @@ static int64_t take(struct stream *stream, const struct ring *ring, const struct
 {
 	struct ring_converter *converter = stream->converter;
 	struct writer *writer = stream->writer;
-	bool converts =
-		converter && may_convert(stream, ring, spans[0].len + spans[1].len) && converter->begin(converter);
 
+	const bool in_time = has_time(stream, ring, spans[0].len + spans[1].len);
+	writer->has_time = in_time && !stream->only_copies;
+	bool converts = converter && in_time && converter->begin(converter);
 	writer->converter = converts ? converter : NULL;
 	int64_t bytes = writer_take(writer, spans, spans[1].len ? 2 : 1);
 	writer->converter = NULL;
+	writer->has_time = false;
+	stream->counters.built_ns += writer->built_ns;
+	writer->built_ns = 0;
 	if (converts)
 		converter->end(converter);
 	return bytes;

@@ -23,6 +23,7 @@ struct stream_counters {
 	uint64_t passes;
 	uint64_t rounds;    /* round marks written */
 	uint64_t near_full; /* visits that found a ring nearly full */
+	uint64_t built_ns;  /* CPU time in which records were compressed: the batch pool counts that */
 };
 
 /*
@@ -89,7 +90,8 @@ struct stream {
 	size_t nr_tapped;
 	struct stream_storage *storage;   /* borrowed; NULL: workers store */
 	struct ring_converter *converter; /* borrowed; NULL: none */
-	/* visits to rings: to come without it; without it since the last time that one was late; with it since then */
+	bool only_copies; /* its thread has so many rings that it has no time to compress what is in them */
+	/* visits to rings: to come that only copy; that did since the last time that one was late; others since then */
 	unsigned visits_to_copy, visits_copied, visits_converted;
 	/*
 	 * Borrowed; NULL: not wanted. Not 0: visits found rings so full that the kernel may have dropped records. What

@@ -56,6 +56,8 @@ struct writer {
 	struct producers *producers;      /* shared with other streams of the same output; NULL: there are none */
 	uint64_t producer_epoch;          /* epoch of the last pass that was reported to `producers` */
 	struct ring_converter *converter; /* set by its stream around take(): stream.h; NULL: none */
+	bool has_time;                    /* likewise: what is taken may be compressed by this thread */
+	uint64_t built_ns;                /* CPU time of that */
 };
 
 struct writer_ops {
@@ -100,11 +102,8 @@ extern const struct writer_ops writer_auto;
 extern const struct writer_ops writer_mem;  /* keeps all bytes in memory: writer_mem_bytes() */
 extern const struct writer_ops writer_null; /* drops all bytes: to measure how fast draining can be at most */
 
-/* The writers of this build that a recording can choose; ends with NULL. */
-extern const struct writer_ops *const writers[];
-
-/* The writer with that name (a word of --writer); NULL: this build has none. */
-const struct writer_ops *writer_find(const char *name);
+extern const struct writer_ops *const writers[];        /* of this build, that a recording can choose; ends with NULL */
+const struct writer_ops *writer_find(const char *name); /* by a word of --writer; NULL: this build has none */
 
 int writer_open(const struct writer_ops *ops, const struct writer_params *params, struct writer **ret);
 

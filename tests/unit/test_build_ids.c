@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/span.h"
 #include "compress/extent_index.h"
+#include "compress/extent_stats.h"
 #include "perfdata/object_id.h"
 #include "perfdata/record.h"
 #include "record/build_ids/collector.h"
@@ -185,6 +186,26 @@ static void scan_live(int fd, const struct buf *stream, const struct event_desc 
 	collector_free(collector);
 }
 
+/* In a batch; or in a ring, which is overwritten then, and where a record may lie in two spans. */
+static void observe_or_look(struct collector *collector, struct span record, size_t nr, struct extent_tally *tally)
+{
+	if (nr % 5 < 2) {
+		collector_observe_staged(collector, &record, 1);
+		return;
+	}
+	const size_t front = nr % 3 ? record.len : 8; /* a header */
+	uint8_t *ring[2] = {malloc(front), malloc(record.len)};
+	const uint32_t nr_before = tally->fields.nr_records;
+	memcpy(ring[0], record.ptr, front);
+	memcpy(ring[1], (const uint8_t *)record.ptr + front, record.len - front);
+	const struct span spans[2] = {{ring[0], front}, {ring[1], record.len - front}};
+	bool looked = collector_look(collector, spans, spans[1].len ? 2 : 1, tally);
+	assert_int_equal(tally->fields.nr_records - nr_before, looked);
+	memset(ring[0], 0xee, front);
+	free(ring[0]);
+	free(ring[1]);
+}
+
 /* The records between the first and the last go into extents that cannot be decoded, by two threads in turn. */
 static void scan_staged(const struct buf *stream, const struct event_desc *events, size_t nr_events,
 			const struct collected *expected)
@@ -195,6 +216,8 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	AUTO_EXTENTS struct extent_list extents = {0};
 	struct collected collected = {.build_ids = &build_ids};
 	struct collector *collectors[2];
+	struct extent_stats *stats;
+	struct extent_tally tally;
 	size_t first = stream->len ? record_end(stream, 0) : 0, last = first;
 
 	for (size_t next = first; next < stream->len; next = record_end(stream, next))
@@ -202,12 +225,14 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	if (last == first || collector_new(events, nr_events, &collectors[0]))
 		return;
 	assert_int_equal(collector_new(events, nr_events, &collectors[1]), 0);
+	assert_int_equal(extent_stats_new(events, nr_events, &stats), 0);
+	assert_int_equal(extent_tally_begin(&tally, stats), 0);
 	buf_put(&file, stream->data, first);
 	for (size_t at = first, nr = 0, end; at < last; at = end, nr++) {
 		struct extent_info info = {.fields = {.offset = FRONT + file.len, .packed_bytes = 24}};
 		end = record_end(stream, at);
 		info.fields.bytes = end - at;
-		collector_observe_staged(collectors[nr % 2], &(struct span){stream->data + at, end - at}, 1);
+		observe_or_look(collectors[nr % 2], (struct span){stream->data + at, end - at}, nr, &tally);
 		assert_int_equal(extent_list_add(&extents, &info), 0);
 		buf_put(&file, "unreadable unreadable ..", 24);
 		if (nr % 2)
@@ -228,6 +253,8 @@ static void scan_staged(const struct buf *stream, const struct event_desc *event
 	assert_int_equal(build_ids_collect(&region, 1, events, nr_events, &collected), -EBADMSG);
 	collector_free(collectors[0]);
 	collector_free(collectors[1]);
+	free(tally.counts);
+	extent_stats_free(stats);
 }
 
 static int scan(const struct buf *stream, const struct event_desc *events, size_t nr_events,

@@ -11,8 +11,10 @@
 #include <cmocka.h>
 
 #include "compress/extent.h"
+#include "compress/extent_stats.h"
 #include "compress/repeats.h"
 #include "compress/zstd.h"
+#include "perfdata/attr.h"
 #include "perfdata/record.h"
 
 enum { MIB = 1 << 20, EXTENT_BYTES = 4 * MIB };
@@ -352,6 +354,32 @@ static void cancelled_packing_leaves_records(void **state)
 	assert_memory_equal(f->records, f->again, EXTENT_BYTES);
 }
 
+/* zstd may make them smaller: they are not stored as they are. */
+static void what_hardly_repeats_is_not_built(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	const struct event_desc event = {.attr.sample_type = PERF_SAMPLE_IP};
+	struct extent_builder *builder;
+	struct extent_stats *stats;
+	struct extent_info info;
+
+	assert_int_equal(extent_stats_new(&event, 1, &stats), 0);
+	assert_int_equal(extent_builder_new(stats, &builder), 0);
+	extent_builder_begin(builder, f->out, MIB);
+	for (size_t len = 16 << 10; len <= 256 << 10; len *= 2) {
+		fill_hard(f->records, len);
+		assert_int_equal(extent_builder_add(builder, &(struct span){f->records, len}, 1), -ENOTSUP);
+		fill(f->records, len);
+		assert_int_equal(extent_builder_add(builder, &(struct span){f->records, len}, 1), 0);
+	}
+	size_t built = extent_builder_end(builder, &info);
+	assert_int_equal(info.fields.bytes, (512 - 16) << 10);
+	assert_in_range(extent_from_built(f->out, built, &info), 1, info.fields.bytes / 8);
+	free(info.counts);
+	extent_builder_free(builder);
+	extent_stats_free(stats);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +392,7 @@ int main(void)
 		cmocka_unit_test(short_records_are_packed_by_their_repeats),
 		cmocka_unit_test(records_stay_without_room),
 		cmocka_unit_test(cancelled_packing_leaves_records),
+		cmocka_unit_test(what_hardly_repeats_is_not_built),
 	};
 	return cmocka_run_group_tests(tests, begin, end);
 }

@@ -22,7 +22,9 @@
 #include "base/diag.h"
 #include "compress/extent.h"
 #include "compress/extent_index.h"
+#include "compress/extent_stats.h"
 #include "compress/zstd.h"
+#include "perfdata/attr.h"
 #include "perfdata/record.h"
 #include "read/source.h"
 #include "stream/batch_job.h"
@@ -1940,6 +1942,204 @@ static void wait_until_a_worker_is_idle(struct batch_pool *pool)
 	}
 }
 
+/* A stage that looks at records in their ring, and refuses that from some number of looks on. */
+struct looker {
+	struct stage stage;
+	struct buf seen;
+	unsigned nr_looks, nr_allowed, nr_batches;
+};
+
+static int see_batch(struct stage *stage, struct batch *batch)
+{
+	struct looker *looker = (struct looker *)stage;
+
+	buf_put(&looker->seen, batch->records, batch->len);
+	looker->nr_batches++;
+	return stage_pass(stage, batch);
+}
+
+static bool see_in_ring(struct stage *stage, const struct span spans[], unsigned nr_spans, struct extent_tally *tally)
+{
+	struct looker *looker = (struct looker *)stage;
+	const size_t before = looker->seen.len;
+	struct perf_event_header header;
+
+	if (looker->nr_looks++ >= looker->nr_allowed) {
+		tally->fields.nr_records += 100; /* is taken back */
+		return false;
+	}
+	for (unsigned i = 0; i < nr_spans; i++)
+		buf_put(&looker->seen, spans[i].ptr, spans[i].len);
+	for (size_t at = before; at < looker->seen.len; at += header.size) {
+		memcpy(&header, looker->seen.data + at, sizeof(header));
+		extent_tally_record(tally, looker->seen.data + at, &header);
+	}
+	return true;
+}
+
+/* What a pump takes of a ring, which is overwritten then; its records are kept in `put`. At times it is late. */
+static void take_chunk(struct writer *writer, unsigned *seed, bool random, struct buf *put, size_t *nr_records)
+{
+	const size_t len_wanted = (size_t)(rand_r(seed) % 8 ? 8 : 1600) << 10, before = put->len;
+	size_t split = 0;
+
+	for (uint8_t record[MAX_RECORD]; put->len - before < len_wanted; ++*nr_records) {
+		if (put->len - before > len_wanted / 2 && !split)
+			split = put->len - before + 8; /* in a record */
+		buf_put(put, record, make_record(seed, random, record));
+	}
+	const size_t len = put->len - before;
+	uint8_t *front = malloc(split), *back = malloc(len - split);
+	memcpy(front, put->data + before, split);
+	memcpy(back, put->data + before + split, len - split);
+	struct span spans[2] = {{front, split}, {back, len - split}};
+	const bool in_time = rand_r(seed) % 8;
+	for (size_t left = len; left;) {
+		writer->has_time = in_time;
+		int64_t taken = writer_take(writer, spans, 2);
+		if (taken == -EAGAIN) {
+			assert_int_equal(writer_complete(writer, WRITER_ROOM), 0);
+			continue;
+		}
+		assert_in_range(taken, 1, left);
+		left -= (size_t)taken;
+		for (unsigned i = 0; i < 2; i++) {
+			size_t part = spans[i].len < (size_t)taken ? spans[i].len : (size_t)taken;
+			memset((uint8_t *)spans[i].ptr, 0xee, part);
+			spans[i] = (struct span){(const uint8_t *)spans[i].ptr + part, spans[i].len - part};
+			taken -= (int64_t)part;
+		}
+		if (!spans[0].len) /* as a ring's */
+			spans[0] = spans[1], spans[1] = (struct span){0};
+		if (left && !spans[1].len) {
+			writer->has_time = false;
+			assert_int_equal(writer_queue(writer, spans, 1), 0);
+			left = 0;
+		}
+	}
+	free(front);
+	free(back);
+}
+
+/* Whether records are copied, or compressed in their ring, or first this and then that: the output is the same. */
+static void check_building(unsigned seed, bool random, unsigned nr_allowed)
+{
+	enum { BATCH_BYTES = 1 << 20 };
+	static const struct stage_ops ops = {.name = "looks", .look = see_in_ring, .process = see_batch};
+	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	const struct event_desc event = {.attr.sample_type = PERF_SAMPLE_IP};
+	struct looker looker = {.stage.ops = &ops, .nr_allowed = nr_allowed};
+	struct buf put = {0}, expected = {0}, found = {0}, bytes = {0};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	struct writer_end end;
+	size_t nr_records = 0, nr_found = 0, nr_counted = 0;
+	const int fd = memfd_create("out", MFD_CLOEXEC);
+	const struct batch_pool_params params = {
+		.level = 1, .nr_pipelines = 1, .extent_bytes = BATCH_BYTES, .events = &event, .nr_events = 1};
+
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &looker.stage);
+	for (unsigned i = 0; i < 60; i++) {
+		const size_t before = put.len;
+		if (rand_r(&seed) % 4 == 0) /* the stage has seen all */
+			assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+		take_chunk(writer, &seed, random, &put, &nr_records);
+		buf_put(&expected, put.data + before, put.len - before);
+		if (rand_r(&seed) % 8 == 0) {
+			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
+			buf_put(&expected, &mark, sizeof(mark));
+		}
+		if (rand_r(&seed) % 8 == 0)
+			assert_int_equal(writer_commit(writer, rand_r(&seed) % 2), 0);
+	}
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+	assert_int_equal(writer_end(writer, &end), 0);
+	assert_int_equal(looker.seen.len, put.len);
+	assert_memory_equal(looker.seen.data, put.data, put.len);
+	if (random)
+		assert_true(looker.nr_batches > 10);
+	else /* who refused once is not asked again */
+		assert_in_range(looker.nr_looks, 1, nr_allowed == UINT32_MAX ? nr_allowed : nr_allowed + 1);
+	assert_int_equal(pread(fd, buf_extend(&bytes, end.stored), end.stored, 0), end.stored);
+	unpack(buf_span(&bytes), false, &found);
+	assert_int_equal(found.len, expected.len);
+	assert_memory_equal(found.data, expected.data, expected.len);
+	for (size_t i = 0; i < end.extents.nr; i++) {
+		const struct extent_info *info = &end.extents.infos[i];
+		nr_found += info->fields.nr_records;
+		for (uint32_t k = 0; k < info->fields.nr_counts; k++)
+			nr_counted += info->counts[k].nr;
+	}
+	assert_int_equal(nr_found, nr_records);
+	assert_int_equal(nr_counted, nr_records);
+	extent_list_fini(&end.extents);
+	batch_pool_free(pool);
+	buf_fini(&put);
+	buf_fini(&expected);
+	buf_fini(&found);
+	buf_fini(&bytes);
+	buf_fini(&looker.seen);
+	close(fd);
+}
+
+static void test_what_is_compressed_in_its_ring(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		check_building(seed, false, UINT32_MAX);
+		check_building(seed, false, 3 * seed);
+		check_building(seed, true, UINT32_MAX);
+	}
+}
+
+/* Where some visits find records that hardly repeat, extents stay long: each takes memory of its own. */
+static void test_extents_stay_long_where_some_records_hardly_repeat(void **state)
+{
+	enum { BATCH_BYTES = 1 << 20, VISIT_BYTES = 64 << 10, NR = 256 };
+	static const struct stage_ops ops = {.name = "looks", .look = see_in_ring, .process = see_batch};
+	const struct event_desc event = {.attr.sample_type = PERF_SAMPLE_IP};
+	uint8_t *records = malloc(VISIT_BYTES + MAX_RECORD);
+
+	(void)state;
+	for (unsigned each = 2; each < 9; each += 3) {
+		struct looker looker = {.stage.ops = &ops, .nr_allowed = UINT32_MAX};
+		const struct batch_pool_params params = {
+			.level = 1, .nr_pipelines = 1, .extent_bytes = BATCH_BYTES, .events = &event, .nr_events = 1};
+		struct batch_pool *pool;
+		struct writer *inner, *writer;
+		struct writer_end end;
+		unsigned seed = each;
+		uint64_t bytes = 0;
+		assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+		assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+		pipeline_add_stage(writer, &looker.stage);
+		for (unsigned i = 0; i < NR; i++) {
+			size_t len = 0;
+			while (len < VISIT_BYTES)
+				len += make_record(&seed, i % each == 0, records + len);
+			for (size_t at = 0; at < len;) {
+				writer->has_time = true;
+				int64_t taken = writer_take(writer, &(struct span){records + at, len - at}, 1);
+				if (taken == -EAGAIN)
+					taken = writer_complete(writer, WRITER_ROOM);
+				assert_true(taken >= 0);
+				at += (size_t)taken;
+			}
+			bytes += len;
+		}
+		assert_int_equal(writer_end(writer, &end), 0);
+		assert_in_range(end.extents.nr, bytes / BATCH_BYTES, 2 + 2 * bytes / (BATCH_BYTES / 2));
+		extent_list_fini(&end.extents);
+		batch_pool_free(pool);
+		buf_fini(&looker.seen);
+	}
+	free(records);
+}
+
 /* Of what is late the drain stores a little: workers do the rest. */
 static void test_a_drain_stores_few_at_once(void **state)
 {
@@ -2362,6 +2562,8 @@ int main(void)
 		cmocka_unit_test(test_long_bytes_on_a_full_disk),
 		cmocka_unit_test(test_bytes_that_are_no_records),
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
+		cmocka_unit_test(test_what_is_compressed_in_its_ring),
+		cmocka_unit_test(test_extents_stay_long_where_some_records_hardly_repeat),
 		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),
 		cmocka_unit_test(test_what_is_held_can_be_forgotten),

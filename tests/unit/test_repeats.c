@@ -124,6 +124,78 @@ static void test_any_bytes(void **state)
 	assert_in_range(check_gives_back(f, MOST), 1, 100);
 }
 
+/* One part in memory of its own, which is overwritten afterwards. */
+static int add_part(struct fixture *f, size_t at, size_t len)
+{
+	uint8_t *part = malloc(len);
+
+	memcpy(part, f->bytes + at, len);
+	int err = repeats_add(f->packer, (struct span){part, len}, MOST);
+	memset(part, 0xee, len);
+	free(part);
+	return err;
+}
+
+/* Parts of any size, and at times one that is taken back, or that is refused. */
+static void test_parts(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	unsigned seed = 7, nr_undone = 0, nr_refused = 0;
+
+	for (unsigned round = 0; round < 100; round++) {
+		size_t at = 0, len = 0;
+		make_records(f->bytes, MOST, &seed);
+		repeats_begin(f->packer, f->frame, repeats_bound(MOST));
+		while (len < MOST / 2 || at == 0) {
+			size_t part = 1 + (size_t)rand_r(&seed) % (1U << rand_r(&seed) % 18);
+			part = part < MOST - len ? part : MOST - len;
+			repeats_mark(f->packer);
+			if (rand_r(&seed) % 8 == 0) /* of bytes that do not repeat nothing may be left */
+				for (size_t i = len; i < len + part; i += 16)
+					f->bytes[i] = (uint8_t)rand_r(&seed);
+			int err = add_part(f, len, part);
+			assert_true(err == 0 || err == -ENOTSUP);
+			if (err || rand_r(&seed) % 4 == 0) {
+				repeats_undo(f->packer);
+				nr_refused += err != 0;
+				nr_undone++;
+				make_records(f->bytes + len, MOST - len, &seed);
+				continue;
+			}
+			at = len += part;
+		}
+		const struct span frame = {f->frame, repeats_end(f->packer)};
+		assert_int_equal(zstd_unpack_frame(f->unpacker, frame, f->out, len), len);
+		assert_memory_equal(f->out, f->bytes, len);
+	}
+	assert_true(nr_undone > 100 && nr_refused > 10);
+}
+
+/* Memory of just that length, so that sanitizers see what is written behind it. */
+static void test_parts_without_room(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	const size_t part = 10 << 10, room = repeats_bound(0) + 12 * part;
+	uint8_t *frame = malloc(room);
+	unsigned seed = 8;
+	size_t len = 0;
+	int err = 0;
+
+	make_records(f->bytes, MOST, &seed);
+	repeats_begin(f->packer, frame, room);
+	for (; !err; len += err ? 0 : part) {
+		repeats_mark(f->packer);
+		err = add_part(f, len % (MOST - part), part);
+	}
+	assert_int_equal(err, -ENOSPC);
+	repeats_undo(f->packer);
+	assert_true(len > 12 * part);
+	uint8_t *out = malloc(len);
+	assert_int_equal(zstd_unpack_frame(f->unpacker, (struct span){frame, repeats_end(f->packer)}, out, len), len);
+	free(out);
+	free(frame);
+}
+
 /*
  * Repeats of all lengths, behind all numbers of literals, from all distances: blocks with few and many codes, with the
  * tables of the block before and their own, with one code, and blocks that are stored as they are between them.
@@ -197,6 +269,8 @@ int main(void)
 		cmocka_unit_test(test_all_codes),
 		cmocka_unit_test(test_short_repeats_are_not_for_it),
 		cmocka_unit_test(test_far_repeats_are_in_the_window),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_parts_without_room),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -544,10 +544,11 @@ struct collector {
 			*/
 	size_t kept_bytes;
 	const struct batch_pages *examined; /* of this visit; NULL: it was not */
-	struct extent_tally tally;          /* of the extent that is looked at */
-	bool tallies;
+	struct extent_tally *tally;         /* of the extent that is looked at, during the call; NULL: none */
+	struct extent_tally tally_of_batch;
 	const uint8_t *sample; /* the last one of this visit, while it lasts; NULL: none, or it is kept */
-	_Alignas(8) uint8_t joined[UINT16_MAX + 1]; /* a record that came in two parts */
+	_Alignas(8) uint8_t front[MOST_SAMPLE_BYTES]; /* of the last one of a visit to a ring */
+	_Alignas(8) uint8_t joined[UINT16_MAX + 1];   /* a record that came in two parts */
 };
 
 static void examine(const struct stage *stage, struct batch *batch)
@@ -565,17 +566,22 @@ static void observe_extent(struct collector *collector, struct batch *batch)
 	bool counts = !collector->gave_up && !batch->examined && !collector->stage.next;
 	struct extent_info info;
 
-	if (counts)
-		collector->tallies = !extent_tally_begin(&collector->tally, stage_extent_stats(&collector->stage));
+	if (counts && !extent_tally_begin(&collector->tally_of_batch, stage_extent_stats(&collector->stage)))
+		collector->tally = &collector->tally_of_batch;
 	collector_observe_staged(collector, &records, 1);
 	if (!counts)
 		return;
-	extent_tally_end(&collector->tally, batch->len, &info);
-	if (collector->tallies && !collector->gave_up)
+	extent_tally_end(&collector->tally_of_batch, batch->len, &info);
+	if (collector->tally && !collector->gave_up)
 		stage_set_extent_info(batch, &info);
 	else
 		free(info.counts);
-	collector->tallies = false;
+	collector->tally = NULL;
+}
+
+static bool look(struct stage *stage, const struct span spans[], unsigned nr_spans, struct extent_tally *tally)
+{
+	return collector_look((struct collector *)stage, spans, nr_spans, tally);
 }
 
 static int process(struct stage *stage, struct batch *batch)
@@ -601,7 +607,7 @@ static void free_stage(struct stage *stage)
 }
 
 static const struct stage_ops stage_ops = {
-	.name = "build-ids", .examine = examine, .process = process, .free = free_stage};
+	.name = "build-ids", .examine = examine, .look = look, .process = process, .free = free_stage};
 
 int collector_make(struct stage_maker *maker, const struct stage_output *output, struct stage **ret)
 {
@@ -667,6 +673,17 @@ static int keep(struct collector *collector, const uint8_t *record, size_t size)
 	return 0;
 }
 
+/* The front of the sample, which is looked at in the end. */
+static void copy_front(const uint8_t *sample, uint8_t front[MOST_SAMPLE_BYTES])
+{
+	struct perf_event_header header;
+
+	memcpy(&header, sample, sizeof(header));
+	header.size = header.size < MOST_SAMPLE_BYTES ? header.size : MOST_SAMPLE_BYTES;
+	memmove(front, sample, header.size);
+	memcpy(front, &header, sizeof(header));
+}
+
 /*
  * The front of the last sample of a visit, and of the last one before a LOST record: loss_times needs no other of a
  * stream that has one ring. Of several rings it is that of any of them: coverage_params.mixed.
@@ -678,10 +695,8 @@ static int keep_sample(struct collector *collector)
 
 	if (!collector->sample)
 		return 0;
-	memcpy(&header, collector->sample, sizeof(header));
-	header.size = header.size < sizeof(front) ? header.size : (uint16_t)sizeof(front);
-	memcpy(front, collector->sample, header.size);
-	memcpy(front, &header, sizeof(header));
+	copy_front(collector->sample, front);
+	memcpy(&header, front, sizeof(header));
 	collector->sample = NULL;
 	return keep(collector, front, header.size);
 }
@@ -710,8 +725,8 @@ static int observe_record(struct collector *collector, const uint8_t *record, co
 {
 	int err = look_at(collector, record, header);
 
-	if (collector->tallies)
-		extent_tally_record(&collector->tally, record, header);
+	if (collector->tally)
+		extent_tally_record(collector->tally, record, header);
 	if (!collector->staged_bytes)
 		scan_index(&collector->scan, record, header);
 	collector->scan.place += header->size;
@@ -739,9 +754,8 @@ static size_t observe_run(struct collector *collector, const uint8_t *bytes, siz
 	uint64_t room = collector->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
 	struct sample_batch run;
 
-	if (collector->tallies)
-		fixed_samples_scan_tally(&scan->fixed, &scan->pages, (struct span){bytes, len}, &collector->tally,
-					 &run);
+	if (collector->tally)
+		fixed_samples_scan_tally(&scan->fixed, &scan->pages, (struct span){bytes, len}, collector->tally, &run);
 	else
 		fixed_samples_scan(&scan->fixed, &scan->pages, (struct span){bytes, len}, room, &run);
 	if (run.nr)
@@ -838,6 +852,24 @@ void collector_observe_staged(struct collector *collector, const struct span spa
 		collector->gave_up = !observe(collector, spans, nr_spans) || keep_sample(collector);
 }
 
+/* Visits to rings are many: of their last samples only those in front of a LOST record are kept, and the last of all.
+ */
+bool collector_look(struct collector *collector, const struct span spans[], unsigned nr_spans,
+		    struct extent_tally *tally)
+{
+	if (collector->gave_up)
+		return false;
+	collector->tally = tally;
+	collector->staged_bytes += span_total(spans, nr_spans);
+	collector->gave_up = !observe(collector, spans, nr_spans);
+	collector->tally = NULL;
+	if (collector->sample) {
+		copy_front(collector->sample, collector->front);
+		collector->sample = collector->front;
+	}
+	return !collector->gave_up;
+}
+
 /* Of the file that the region is in. */
 static const struct extent_fields *next_extent(const struct collect_region *region, size_t *at)
 {
@@ -896,7 +928,10 @@ static int scan_kept(struct scan *scan, const struct collector *collector)
 		else if (scan->losses)
 			err = loss_times_take(scan->losses, collector->kept + at, &header);
 	}
-	return err;
+	if (err || !collector->sample || !scan->losses)
+		return err;
+	memcpy(&header, collector->sample, sizeof(header));
+	return loss_times_take(scan->losses, collector->sample, &header);
 }
 
 static int scan_collectors(struct scan *scan, const struct collect_region *region)

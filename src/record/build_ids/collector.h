@@ -22,6 +22,7 @@
 
 struct buf;
 struct extent_list;
+struct extent_tally;
 struct collector;
 
 struct object_watch;
@@ -101,15 +102,18 @@ int collector_new(const struct event_desc *events, size_t nr_events, struct coll
 void collector_free(struct collector *collector); /* NULL is fine */
 
 /*
- * Both take whole records, of which one may be split between two spans. collector_observe(): all records that a file
+ * All take whole records, of which one may be split between two spans. collector_observe(): all records that a file
  * gets from now on, which will be stored at `offset`, behind the last ones. collector_observe_staged(): records that
  * will be stored in extents, whose offsets are not known yet.
  */
 void collector_observe(struct collector *collector, uint64_t offset, const struct span spans[], unsigned nr_spans);
 void collector_observe_staged(struct collector *collector, const struct span spans[], unsigned nr_spans);
+/* As collector_observe_staged(), of records in a ring, counted in `tally`. false: it was not able to. */
+bool collector_look(struct collector *collector, const struct span spans[], unsigned nr_spans,
+		    struct extent_tally *tally);
 
 /*
- * The collector as a stage, which calls one of these two functions for each batch. It must be behind all stages that
+ * The collector as a stage, which calls one of these functions for each batch. It must be behind all stages that
  * change records. Outputs that cannot be read back get none. The owner of the maker sets its fields, and keeps it as
  * long as outputs may be opened.
  */
