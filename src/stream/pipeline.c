@@ -79,7 +79,8 @@ struct pipeline {
 	bool flushes;         /* some of them keep batches */
 	bool flushed;         /* after an error they were asked for all that they keep; or they end */
 	uint64_t complete_ns; /* complete_of(), of the batches so far; likewise */
-	bool commits; /* STAGE_COMMIT for them, behind the batches of this turn; of the thread whose turn it is */
+	bool commits;      /* STAGE_COMMIT for them, behind the batches of this turn; of the thread whose turn it is */
+	bool turn_commits; /* likewise: `commit`, when the batches of this turn are written */
 	uint64_t freed_bytes; /* that came in batches which they freed */
 	struct pipeline *next_with_stages;
 	uint64_t *ends; /* heap; without an index: where the extents end that `inner` has not stored, in order */
@@ -344,7 +345,7 @@ static void free_job(struct pipeline *pipeline, struct batch_job *job)
 {
 	pipeline->nr_staged--;
 	pipeline->freed_bytes += job->came_len;
-	pipeline->commit |= job->commit;
+	pipeline->turn_commits |= job->commit;
 	batch_pool_put(pipeline->pool, job);
 }
 
@@ -512,9 +513,7 @@ static void begin_turn(struct pipeline *pipeline)
 	if (!commit)
 		return;
 	atomic_fetch_sub_explicit(&pipeline->nr_behind, 1, memory_order_relaxed);
-	*(pipeline->in_turn ? &pipeline->last_in_turn->commit
-	  : pipeline->first ? &pipeline->last->commit
-			    : &pipeline->commit) = true;
+	*(pipeline->in_turn ? &pipeline->last_in_turn->commit : &pipeline->turn_commits) = true;
 }
 
 /* Something came since the turn began: it has another. Pairs with what came before batch_pool_schedule(). */
@@ -588,6 +587,9 @@ static void call_stages(struct pool_client *client, size_t most)
 		flush_turn(pipeline);
 	if (pipeline->flushes && pipeline->err && !pipeline->flushed)
 		flush_failed(pipeline);
+	if (pipeline->turn_commits) /* also what the stages passed on */
+		*(pipeline->first ? &pipeline->last->commit : &pipeline->commit) = true;
+	pipeline->turn_commits = false;
 	if (pipeline->commit)
 		write_done(client);
 	end_turn(pipeline);
@@ -1177,12 +1179,15 @@ static void flush_by_clock(struct producer *producer)
 	seal(producer);
 }
 
-/* The inner writer is told when it has all that was handed over, by the thread that writes it. */
-static void request_commit(struct producer *producer)
+/*
+ * The inner writer is told when it has all that was handed over, by the thread that writes it. `sealed`: just now, of
+ * what came before the last commit.
+ */
+static void request_commit(struct producer *producer, bool sealed)
 {
 	struct pipeline *pipeline = producer->pipeline;
-
-	bool has_more = producer->committed != producer->writer.queued || pipeline->holds_back || pipeline->flushes;
+	bool has_more =
+		sealed || producer->committed != producer->writer.queued || pipeline->holds_back || pipeline->flushes;
 
 	if (!pipeline->inner || !has_more)
 		return;
@@ -1201,11 +1206,12 @@ static int producer_commit(struct writer *writer, bool all)
 	if (producer->pipeline->flushes)
 		flush_by_clock(producer);
 	/* Only what is compressed is worth another period. */
-	if (producer->filling && (all || producer->aged || producer->pipeline->pool->no_index))
+	bool seals = producer->filling && (all || producer->aged || producer->pipeline->pool->no_index);
+	if (seals)
 		seal(producer);
 	else
 		producer->aged = producer->filling != NULL;
-	request_commit(producer);
+	request_commit(producer, seals);
 	return 0;
 }
 
