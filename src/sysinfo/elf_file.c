@@ -119,3 +119,18 @@ int elf_file_names(Elf *elf, size_t *ret)
 {
 	return elf_getshdrstrndx(elf, ret) || !elf_file_texts(elf, *ret) ? -1 : 0;
 }
+
+Elf_Scn *elf_file_section(Elf *elf, const char *name, GElf_Shdr *ret)
+{
+	Elf_Scn *section = NULL;
+	size_t names;
+
+	if (elf_file_names(elf, &names))
+		return NULL;
+	while ((section = elf_nextscn(elf, section))) {
+		const char *its = gelf_getshdr(section, ret) ? elf_strptr(elf, names, ret->sh_name) : NULL;
+		if (its && strcmp(its, name) == 0)
+			return section;
+	}
+	return NULL;
+}

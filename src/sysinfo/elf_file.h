@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include <libelf.h>
+#include <gelf.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -32,3 +32,6 @@ Elf_Data *elf_file_data(Elf_Scn *section);
 Elf_Data *elf_file_raw_data(Elf_Scn *section);
 bool elf_file_texts(Elf *elf, size_t section);
 int elf_file_names(Elf *elf, size_t *ret);
+
+/* The first section of that name, and its header; NULL: there is none. */
+Elf_Scn *elf_file_section(Elf *elf, const char *name, GElf_Shdr *ret);

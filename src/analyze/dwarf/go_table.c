@@ -126,22 +126,6 @@ struct go_file {
 	uint64_t *bytes_left; /* that may still be read */
 };
 
-/* NULL: no section of that name. */
-static Elf_Scn *find_section(const struct go_file *file, const char *name, GElf_Shdr *ret)
-{
-	Elf_Scn *section = NULL;
-	size_t names;
-
-	if (elf_file_names(file->elf, &names))
-		return NULL;
-	while ((section = elf_nextscn(file->elf, section))) {
-		const char *its = gelf_getshdr(section, ret) ? elf_strptr(file->elf, names, ret->sh_name) : NULL;
-		if (its && strcmp(its, name) == 0)
-			return section;
-	}
-	return NULL;
-}
-
 static unsigned relative_relocation(unsigned machine)
 {
 	switch (machine) {
@@ -223,7 +207,7 @@ struct found_table {
 static bool find_in_section(const struct go_file *file, const char *name, bool may_be_inside, struct found_table *ret)
 {
 	GElf_Shdr header;
-	const struct span bytes = section_as_loaded(file, find_section(file, name, &header));
+	const struct span bytes = section_as_loaded(file, elf_file_section(file->elf, name, &header));
 
 	for (uint64_t at = 0; at < bytes.len; at += file->word_bytes) {
 		const struct span rest = {(const uint8_t *)bytes.ptr + at, bytes.len - at};
@@ -244,7 +228,8 @@ static bool is_of_go(const struct go_file *file)
 {
 	GElf_Shdr header;
 
-	return find_section(file, ".go.buildinfo", &header) || find_section(file, ".note.go.buildid", &header);
+	return elf_file_section(file->elf, ".go.buildinfo", &header) ||
+	       elf_file_section(file->elf, ".note.go.buildid", &header);
 }
 
 /* The last one has other data, too: linkers other than Go's put a table that has to be relocated there. */
@@ -262,7 +247,7 @@ static bool find_table(const struct go_file *file, struct found_table *ret)
 static uint64_t text_start_of_module(const struct go_file *file, const struct found_table *found)
 {
 	GElf_Shdr header;
-	const struct span bytes = section_as_loaded(file, find_section(file, ".go.module", &header));
+	const struct span bytes = section_as_loaded(file, elf_file_section(file->elf, ".go.module", &header));
 	const struct go_table words = {
 		.bytes = bytes, .is_big = found->table.is_big, .word_bytes = found->table.word_bytes};
 	uint64_t address, text_start;

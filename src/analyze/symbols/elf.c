@@ -49,29 +49,13 @@ bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret)
 	return false;
 }
 
-/* NULL: no section of that name. */
-static Elf_Scn *source_section(const struct elf_source *source, const char *name, GElf_Shdr *ret)
-{
-	Elf_Scn *section = NULL;
-	size_t names;
-
-	if (elf_file_names(source->elf, &names))
-		return NULL;
-	while ((section = elf_nextscn(source->elf, section))) {
-		const char *its = gelf_getshdr(section, ret) ? elf_strptr(source->elf, names, ret->sh_name) : NULL;
-		if (its && strcmp(its, name) == 0)
-			return section;
-	}
-	return NULL;
-}
-
 bool elf_source_build_id(const struct elf_source *source, struct elf_id *ret)
 {
 	static const char *const sections[] = {".note.gnu.build-id", ".notes", ".note"};
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
 		GElf_Shdr header;
-		Elf_Scn *section = source_section(source, sections[i], &header);
+		Elf_Scn *section = elf_file_section(source->elf, sections[i], &header);
 		Elf_Data *data = section && header.sh_type == SHT_NOTE ? elf_file_data(section) : NULL;
 		if (data && data->d_buf && elf_id_from_notes(data->d_buf, data->d_size, ret))
 			return true;
@@ -136,10 +120,10 @@ static int source_read(struct elf_source *source, const struct elf_id *expect, s
 	err = source_read_loads(source);
 	if (err)
 		goto fail;
-	source->symtab = source_section(source, ".symtab", &header);
+	source->symtab = elf_file_section(source->elf, ".symtab", &header);
 	if (source->symtab && header.sh_type != SHT_SYMTAB)
 		source->symtab = NULL;
-	source->dynsym = source_section(source, ".dynsym", &header);
+	source->dynsym = elf_file_section(source->elf, ".dynsym", &header);
 	if (source->dynsym && header.sh_type != SHT_DYNSYM)
 		source->dynsym = NULL;
 	source_find_code(source);
@@ -193,7 +177,7 @@ static int unpack_xz(const Elf_Data *packed, struct buf *ret)
 int elf_source_open_mini(const struct elf_source *of, struct elf_source *ret)
 {
 	GElf_Shdr header;
-	Elf_Scn *section = source_section(of, ".gnu_debugdata", &header);
+	Elf_Scn *section = elf_file_section(of->elf, ".gnu_debugdata", &header);
 	Elf_Data *packed = section && header.sh_type == SHT_PROGBITS ? elf_file_raw_data(section) : NULL;
 	AUTO_BUF struct buf unpacked = {0};
 
@@ -233,7 +217,7 @@ struct elf_debuglink elf_file_debuglink(const char *path)
 
 	if (elf_source_open(path, NULL, &source))
 		return link;
-	Elf_Scn *section = source_section(&source, ".gnu_debuglink", &header);
+	Elf_Scn *section = elf_file_section(source.elf, ".gnu_debuglink", &header);
 	Elf_Data *data = section && header.sh_type != SHT_NOBITS ? elf_file_data(section) : NULL;
 	const char *end = data && data->d_buf ? memchr(data->d_buf, '\0', data->d_size) : NULL;
 	/* The CRC is behind the name, at the next multiple of 4 bytes. */
@@ -566,10 +550,10 @@ static int compare_slots(const void *left, const void *right)
 static int plt_read(const struct elf_source *runtime, struct plt *ret)
 {
 	GElf_Shdr header;
-	Elf_Scn *section = source_section(runtime, ".rela.plt", &header);
+	Elf_Scn *section = elf_file_section(runtime->elf, ".rela.plt", &header);
 
 	if (!section)
-		section = source_section(runtime, ".rel.plt", &header);
+		section = elf_file_section(runtime->elf, ".rel.plt", &header);
 	Elf_Data *data = section ? elf_file_data(section) : NULL;
 	if (!data)
 		return -ENOENT;
@@ -651,7 +635,7 @@ static int load_plt_in_order(struct symbols *symbols, const struct elf_source *r
 {
 	GElf_Shdr header;
 
-	if (!plt->dynamic.data || !source_section(runtime, ".plt", &header))
+	if (!plt->dynamic.data || !elf_file_section(runtime->elf, ".plt", &header))
 		return 0;
 	struct plt_layout layout = plt_layout(runtime, &header);
 	uint64_t at = header.sh_offset + layout.header_bytes;
@@ -678,7 +662,7 @@ static uint64_t got_of(const struct elf_source *runtime)
 {
 	GElf_Shdr header;
 	GElf_Dyn entry;
-	Elf_Scn *section = source_section(runtime, ".dynamic", &header);
+	Elf_Scn *section = elf_file_section(runtime->elf, ".dynamic", &header);
 	Elf_Data *data = section && header.sh_type == SHT_DYNAMIC ? elf_file_data(section) : NULL;
 
 	for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
@@ -729,7 +713,7 @@ static int load_plt_sections(struct symbols *symbols, const struct elf_source *r
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !err; i++) {
 		GElf_Shdr header;
-		Elf_Scn *section = source_section(runtime, names[i], &header);
+		Elf_Scn *section = elf_file_section(runtime->elf, names[i], &header);
 		if (section && header.sh_type == SHT_PROGBITS)
 			err = load_plt_section(symbols, runtime, plt, section, &header);
 	}
