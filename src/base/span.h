@@ -24,6 +24,14 @@ static inline size_t span_total(const struct span spans[], unsigned nr_spans)
 	return len;
 }
 
+/* Leaves the first bytes of both, of which there are as many. */
+static inline void spans_cut(struct span spans[2], size_t bytes)
+{
+	if (spans[0].len > bytes)
+		spans[0].len = bytes;
+	spans[1].len = bytes - spans[0].len;
+}
+
 /* A text without its NUL. */
 static inline struct span span_of_text(const char *text)
 {

@@ -808,13 +808,6 @@ static size_t whole_records(const struct span spans[2], size_t room)
 	return at;
 }
 
-static void cut_spans(struct span spans[2], size_t bytes)
-{
-	if (spans[0].len > bytes)
-		spans[0].len = bytes;
-	spans[1].len = bytes - spans[0].len;
-}
-
 static void skip_spans(struct span spans[2], size_t len)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -1020,7 +1013,7 @@ static int64_t build(struct producer *producer, const struct span spans[2])
 	size_t bytes = total > most ? whole_records(spans, most) : total;
 	struct span some[2] = {spans[0], spans[1]};
 
-	cut_spans(some, bytes);
+	spans_cut(some, bytes);
 	if (producer->visits_to_copy) {
 		producer->visits_to_copy--;
 		return 0;

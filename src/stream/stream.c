@@ -15,13 +15,6 @@ struct ring *stream_ring(const struct stream *stream, size_t n)
 	return &stream->rings[stream->which ? stream->which[n] : n];
 }
 
-static void cut_spans(struct span spans[2], size_t bytes)
-{
-	if (spans[0].len > bytes)
-		spans[0].len = bytes;
-	spans[1].len = bytes - spans[0].len;
-}
-
 /* What is worth taking from a ring: no mark may lie above the kernel's own wake-up, which is at half a ring. */
 static size_t least_worth(const struct stream *stream, const struct ring *ring)
 {
@@ -55,7 +48,7 @@ static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_
 	size_t bytes = most ? ring_peek(ring, ret_spans) : 0;
 
 	if (bytes > most)
-		cut_spans(ret_spans, most);
+		spans_cut(ret_spans, most);
 	return bytes < most ? bytes : most;
 }
 
@@ -131,7 +124,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 		bytes = (size_t)bytes_taken;
 		*kept += bytes - (stream->writer->left_out - left_out);
 		if (stream->tap && index < stream->nr_tapped) {
-			cut_spans(spans, bytes);
+			spans_cut(spans, bytes);
 			stream->tap->see(stream->tap, spans, stream->counters.bytes);
 		}
 		ring_take(ring, bytes);

@@ -1059,6 +1059,7 @@ struct sipping {
 	struct writer writer;
 	struct writer *inner;
 	size_t most;
+	bool had_time; /* at the last visit */
 };
 
 static int64_t sipping_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -1067,6 +1068,7 @@ static int64_t sipping_take(struct writer *writer, const struct span spans[], un
 	struct span part = spans[0];
 
 	assert_true(nr_spans == 1 || spans[1].len);
+	sipping->had_time = writer->has_time;
 	if (part.len > sipping->most)
 		part.len = sipping->most;
 	int err = writer_queue(sipping->inner, &part, 1);
@@ -1137,6 +1139,34 @@ static void test_a_visit_ends_at_the_first_head(void **state)
 	assert_int_equal(check_numbers(writer_mem_bytes(sipping->inner), counts, 1, &marks),
 			 stream.counters.bytes / 16);
 	assert_int_equal(marks, 1);
+	assert_int_equal(writer_close(sipping->inner, NULL), 0);
+	assert_int_equal(writer_close(stream.writer, NULL), 0);
+}
+
+/* Who comes late to a ring, or has too many of them, only copies. */
+static void test_who_has_time(void **state)
+{
+	enum { VISITS_OF_THE_LATE = 64 };
+	static struct fake fake;
+	struct ring ring;
+	struct stream stream = {.rings = &ring, .nr_rings = 1, .flush_bytes = 1};
+
+	(void)state;
+	start(&fake, &ring, 0);
+	assert_int_equal(writer_open(&sipping_ops, &(struct writer_params){.fd = -1}, &stream.writer), 0);
+	struct sipping *sipping = (struct sipping *)stream.writer;
+	sipping->most = RING_BYTES;
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &sipping->inner), 0);
+	for (unsigned visit = 0; visit < VISITS_OF_THE_LATE + 20; visit++) {
+		stream.only_copies = visit % 2;
+		do
+			assert_true(produce(&fake, fake.next++));
+		while (visit == 2 && fake.page.data_head - fake.page.data_tail < RING_BYTES / 4 * 3);
+		assert_true(stream_pump(&stream, STREAM_ALL) > 0);
+		bool late = visit >= 2 && visit < 2 + VISITS_OF_THE_LATE;
+		assert_int_equal(sipping->had_time, !late && !stream.only_copies);
+		assert_false(stream.writer->has_time); /* not beside a visit */
+	}
 	assert_int_equal(writer_close(sipping->inner, NULL), 0);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
@@ -1221,6 +1251,7 @@ int main(void)
 		cmocka_unit_test(test_drained_bytes_are_marked),
 		cmocka_unit_test(test_what_came_early),
 		cmocka_unit_test(test_a_visit_ends_at_the_first_head),
+		cmocka_unit_test(test_who_has_time),
 		cmocka_unit_test(test_every_writer_writes_the_same),
 		cmocka_unit_test(test_direct_on_a_disk),
 		cmocka_unit_test(test_a_window_does_not_stay_locked),
