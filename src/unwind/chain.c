@@ -16,7 +16,7 @@ enum { CACHE_ENTRIES = 2048, KNOWN_BITS = 12, /* 2048: a power of two */ GO_ON =
 /* No copy of a stack is larger; the registers that the kernel stores for a signal handler have a few KiB. */
 enum { MOST_COPIED_BYTES = 64 << 10 };
 
-/* The rule at a pc of an address space. */
+/* The rule at a pc of an address space. Of one that is gone it may be, too, and is not used: unwind_object_free(). */
 struct cached {
 	uint64_t pc, generation; /* generation 0: empty */
 	const struct unwind_rule *rule;
@@ -27,9 +27,9 @@ struct cached {
 	bool in_file, is_code; /* is_code: or that is not known */
 };
 
-/* The rule at an address of an object: the same in all processes. Tables stay as long as the cache. */
+/* The rule at an address of an object: the same in all processes. Another table may be where one was given up. */
 struct known_rule {
-	const struct unwind_table *table; /* NULL: empty */
+	uint64_t table; /* its number; 0: empty */
 	uint64_t address;
 	struct table_rule found;
 };
@@ -73,11 +73,11 @@ static const struct table_rule *rule_at_address(struct unwind_cache *cache, stru
 	uint64_t hash = ((uintptr_t)table + address) * 0x9e3779b97f4a7c15ull;
 	struct known_rule *known = &cache->known[hash >> (64 - KNOWN_BITS)];
 
-	if (known->table == table && known->address == address)
+	if (known->table == table->number && known->address == address)
 		return &known->found;
 	if (cache->never_waits && !table_has(table, address))
 		return NULL;
-	*known = (struct known_rule){table, address, table_find(table, address)};
+	*known = (struct known_rule){table->number, address, table_find(table, address)};
 	return &known->found;
 }
 
@@ -592,7 +592,7 @@ const char *unwind_end_text(enum unwind_end end)
 	case UNWIND_OTHER_STACK:
 		return "are of signal handlers with a stack of their own: the interrupted one was not copied";
 	case UNWIND_NO_CFI: return "lead into code without unwind information";
-	case UNWIND_NO_OBJECT: return "lead into code without a file that could be read";
+	case UNWIND_NO_OBJECT: return "lead into code without a file that could be read, or whose table had no room";
 	case UNWIND_BAD_MEMORY: return "lead out of the stack";
 	case UNWIND_NO_REGISTERS:
 		return "had no stack, or are of programs of 32 bits or of an architecture that is not unwound";

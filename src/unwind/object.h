@@ -7,9 +7,12 @@
 #include "unwind/table.h"
 #include "unwind/unwind.h"
 
+struct content;
+
 struct unwind_object {
 	struct unwind_tables *tables;
 	struct unwind_table *table; /* of UNWIND_OBJECT_READY */
+	struct content *content;    /* likewise; to which the table belongs */
 	_Atomic int state;          /* enum unwind_object_state */
 	size_t id_bytes;
 	uint8_t id[]; /* the caller's */

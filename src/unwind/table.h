@@ -113,6 +113,7 @@ struct table_builder;
 
 struct unwind_table {
 	const struct unwind_arch *arch;
+	uint64_t number; /* of all that ever were, from 1 on; set by the owner */
 	unsigned nr_segments;
 	struct table_segment segments[TABLE_MAX_SEGMENTS];
 	struct table_extra extras[TABLE_MAX_EXTRAS];

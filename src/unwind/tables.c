@@ -18,10 +18,13 @@
 #include "unwind/elf_cfi.h"
 #include "unwind/object.h"
 #include "unwind/siphash.h"
+#include "unwind/unwind_memory.h"
 
 struct content {
 	struct unwind_table *table;
 	struct table_source source; /* without the bytes of the sections */
+	uint64_t hash;              /* shape_hash() */
+	size_t nr_objects;          /* that have it */
 };
 
 struct unwind_tables {
@@ -30,7 +33,8 @@ struct unwind_tables {
 	uint64_t key[2];      /* random */
 	pthread_mutex_t lock; /* for all below */
 	struct hash_table objects, contents;
-	uint64_t nr_objects, read_ns; /* CPU time of reading files */
+	uint64_t nr_objects, last_number, nr_given_up;
+	uint64_t read_ns; /* CPU time of reading files, and of making rows of tables that were given up */
 };
 
 struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes)
@@ -114,9 +118,10 @@ enum unwind_object_state unwind_object_state(const struct unwind_object *object)
 	return atomic_load_explicit(&object->state, memory_order_acquire); /* pairs with finish() */
 }
 
-static void finish(struct unwind_object *object, enum unwind_object_state state, struct unwind_table *table)
+static void finish(struct unwind_object *object, enum unwind_object_state state, struct content *content)
 {
-	object->table = table;
+	object->content = content;
+	object->table = content ? content->table : NULL;
 	atomic_store_explicit(&object->state, state, memory_order_release); /* what was built is visible with it */
 }
 
@@ -165,28 +170,28 @@ static bool is_same(const struct table_source *a, const struct table_source *b)
 	return same;
 }
 
-/* Under the lock: the table number `nr` of those that differ from the source in bytes of the sections at most. */
-static struct unwind_table *find_similar(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
-					 size_t nr)
+/* Under the lock: the content number `nr` of those that differ from the source in bytes of the sections at most. */
+static struct content *find_similar(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
+				    size_t nr)
 {
 	for (struct hash_slot *slot = hash_table_find(&tables->contents, hash); slot;
 	     slot = hash_table_next(&tables->contents, slot)) {
-		const struct content *content = slot->item;
+		struct content *content = slot->item;
 		if (is_same(&content->source, source) && !nr--)
-			return content->table;
+			return content;
 	}
 	return NULL;
 }
 
 /*
- * The table of the same content. The bytes are hashed only where there is another table that may be it: that takes as
- * long as listing the functions, and a sample waits. Only the hash tells two sections apart, as those of a table go
- * when all its parts are made. *nr_seen: similar tables that were compared, also in earlier calls. NULL: none.
+ * The same content. The bytes are hashed only where there is another table that may be it: that takes as long as
+ * listing the functions, and a sample waits. Only the hash tells two sections apart, as those of a table go when all
+ * its parts are made. *nr_seen: similar tables that were compared, also in earlier calls. NULL: none.
  */
-static struct unwind_table *find_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
-					 size_t *nr_seen)
+static struct content *find_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
+				    size_t *nr_seen)
 {
-	struct unwind_table *similar, *found = NULL;
+	struct content *similar, *found = NULL;
 
 	for (; !found; ++*nr_seen) {
 		pthread_mutex_lock(&tables->lock);
@@ -194,14 +199,14 @@ static struct unwind_table *find_content(struct unwind_tables *tables, uint64_t 
 		pthread_mutex_unlock(&tables->lock);
 		if (!similar)
 			break;
-		found = table_digest(similar) == source_digest(source) ? similar : NULL;
+		found = table_digest(similar->table) == source_digest(source) ? similar : NULL;
 	}
 	return found;
 }
 
 /* 0; -EAGAIN: another thread has added a similar one to those `nr_seen`; -ENOMEM. */
 static int add_content(struct unwind_tables *tables, uint64_t hash, const struct table_source *source,
-		       struct unwind_table *table, size_t nr_seen)
+		       struct unwind_table *table, size_t nr_seen, struct content **ret)
 {
 	struct content *content = malloc(sizeof(*content));
 	int err = -ENOMEM;
@@ -210,9 +215,10 @@ static int add_content(struct unwind_tables *tables, uint64_t hash, const struct
 	if (find_similar(tables, hash, source, nr_seen)) {
 		err = -EAGAIN;
 	} else if (content && !hash_table_add(&tables->contents, hash, content)) {
-		*content = (struct content){table, *source};
+		*content = (struct content){.table = table, .source = *source, .hash = hash};
 		content->source.section.bytes.ptr = content->source.more.bytes.ptr = NULL;
-		content = NULL;
+		table->number = ++tables->last_number;
+		*ret = take_ptr(content);
 		err = 0;
 	}
 	pthread_mutex_unlock(&tables->lock);
@@ -234,11 +240,12 @@ struct input {
 	void (*release)(void *owned);
 };
 
-/* Takes what is owned, if it is needed; else it stays. 0 and -EBADMSG: *ret is the table. */
-static int build(struct unwind_tables *tables, struct input *input, struct unwind_table **ret, struct diag *reterr)
+/* Takes what is owned, if it is needed; else it stays. 0 and -EBADMSG: *ret has the table. */
+static int build(struct unwind_tables *tables, struct input *input, struct content **ret, struct diag *reterr)
 {
 	struct table_source *source = input->source;
-	struct unwind_table *table, *other = NULL;
+	struct unwind_table *table;
+	struct content *other = NULL;
 	size_t nr_seen = 0;
 	int added;
 
@@ -255,9 +262,9 @@ static int build(struct unwind_tables *tables, struct input *input, struct unwin
 	if (err && err != -EBADMSG)
 		return diag_set(reterr, err, "%s", strerror(-err));
 	do /* the sections are there: no part of the table is made yet */
-		added = add_content(tables, hash, source, table, nr_seen);
+		added = add_content(tables, hash, source, table, nr_seen, ret);
 	while (added == -EAGAIN && !(other = find_content(tables, hash, source, &nr_seen)));
-	*ret = added ? other : table;
+	*ret = added ? other : *ret;
 	if (added)
 		table_free(table);
 	if (!*ret)
@@ -281,11 +288,29 @@ static bool claim(struct unwind_object *object)
 	       atomic_compare_exchange_strong(&object->state, &state, UNWIND_OBJECT_BUILDING);
 }
 
+/* Of build(). What has exceeded the limit may be built again. CPU time since begin_ns; 0: is not of interest. */
+static void finish_build(struct unwind_object *object, struct content *content, bool is_full, uint64_t begin_ns)
+{
+	struct unwind_tables *tables = object->tables;
+
+	pthread_mutex_lock(&tables->lock);
+	if (content)
+		content->nr_objects++;
+	tables->read_ns += begin_ns ? cpu_ns() - begin_ns : 0;
+	pthread_mutex_unlock(&tables->lock);
+	finish(object,
+	       content   ? UNWIND_OBJECT_READY
+	       : is_full ? UNWIND_OBJECT_NO_FILE
+			 : UNWIND_OBJECT_NO_TABLE,
+	       content);
+}
+
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr)
 {
 	struct unwind_tables *tables = object->tables;
-	struct unwind_table *table = NULL;
+	struct content *content = NULL;
 	struct elf_cfi elf = {.source.section.arch = tables->arch};
+	bool is_full = false;
 	int err = -ENOENT;
 
 	if (!claim(object))
@@ -298,14 +323,12 @@ int unwind_object_build(struct unwind_object *object, int fd, struct diag *reter
 	err = tables->arch ? elf_cfi_open(fd, &elf, reterr) : -ENOEXEC;
 	if (!err) {
 		struct input input = {&elf.source, elf.owned, release_elf};
-		err = build(tables, &input, &table, reterr);
+		err = build(tables, &input, &content, reterr);
+		is_full = err == -EFBIG;
 		elf.owned = input.owned;
 	}
 	elf_cfi_close(&elf);
-	finish(object, table ? UNWIND_OBJECT_READY : UNWIND_OBJECT_NO_TABLE, table);
-	pthread_mutex_lock(&tables->lock);
-	tables->read_ns += cpu_ns() - begin;
-	pthread_mutex_unlock(&tables->lock);
+	finish_build(object, content, is_full, begin);
 	return err;
 }
 
@@ -314,7 +337,7 @@ int unwind_object_build_code(struct unwind_object *object, uint64_t bytes, struc
 	/* Any: all that counts is where the information begins, as seen from the code. */
 	enum { ADDRESS = 1 << 16 };
 	struct unwind_tables *tables = object->tables;
-	struct unwind_table *table = NULL;
+	struct content *content = NULL;
 	struct table_source source = {
 		.section = {.is_eh_frame = true, .arch = tables->arch},
 		.nr_segments = 1,
@@ -331,10 +354,10 @@ int unwind_object_build_code(struct unwind_object *object, uint64_t bytes, struc
 		memcpy(input.owned, eh_frame.ptr, eh_frame.len);
 		source.section.bytes = (struct span){input.owned, eh_frame.len};
 		source.section.address = ADDRESS + (bytes + 7) / 8 * 8;
-		err = build(tables, &input, &table, NULL);
+		err = build(tables, &input, &content, NULL);
 	}
 	free(input.owned);
-	finish(object, table ? UNWIND_OBJECT_READY : UNWIND_OBJECT_NO_TABLE, table);
+	finish_build(object, content, false, 0);
 	return err;
 }
 
@@ -350,12 +373,65 @@ void unwind_object_retry(struct unwind_object *object)
 	atomic_compare_exchange_strong(&object->state, &state, UNWIND_OBJECT_NEW);
 }
 
+static void remove_item(struct hash_table *table, uint64_t hash, const void *item)
+{
+	struct hash_slot *slot = hash_table_find(table, hash);
+
+	while (slot && slot->item != item)
+		slot = hash_table_next(table, slot);
+	if (slot)
+		hash_table_remove(table, slot);
+}
+
+/* One object less has it. Where that was the last one it goes, and *ret is its table. The lock is held. */
+static void content_unref(struct unwind_tables *tables, struct content *content, struct unwind_table **ret)
+{
+	if (--content->nr_objects)
+		return;
+	*ret = content->table;
+	tables->nr_given_up++;
+	tables->read_ns += content->table->build_ns;
+	remove_item(&tables->contents, content->hash, content);
+	free(content);
+}
+
+void unwind_object_free(struct unwind_object *object)
+{
+	struct unwind_tables *tables = object->tables;
+	struct unwind_table *table = NULL;
+
+	pthread_mutex_lock(&tables->lock);
+	remove_item(&tables->objects, hash_bytes(object->id, object->id_bytes), object);
+	tables->nr_objects--;
+	if (object->content)
+		content_unref(tables, object->content, &table);
+	pthread_mutex_unlock(&tables->lock);
+	table_free(table);
+	free(object);
+}
+
+size_t unwind_object_bytes(const struct unwind_object *object)
+{
+	if (!object->content)
+		return 0;
+	pthread_mutex_lock(&object->table->lock);
+	size_t bytes = object->table->bytes;
+	pthread_mutex_unlock(&object->table->lock);
+	return bytes / object->content->nr_objects;
+}
+
+size_t unwind_tables_bytes(const struct unwind_tables *tables)
+{
+	return atomic_load_explicit(&tables->budget.bytes, memory_order_relaxed);
+}
+
 void unwind_tables_stats(struct unwind_tables *tables, struct unwind_stats *ret)
 {
 	struct unwind_stats stats = {0};
 
 	pthread_mutex_lock(&tables->lock);
 	stats.nr_objects = tables->nr_objects;
+	stats.nr_given_up = tables->nr_given_up;
 	stats.build_ns = tables->read_ns;
 	for (size_t i = 0; i < tables->contents.nr_slots; i++) {
 		const struct content *content = tables->contents.slots[i].item;

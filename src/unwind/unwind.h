@@ -23,7 +23,7 @@ struct unwind_tables;
 
 /*
  * arch: of the recorded machine, as uname -m prints it; NULL: this machine's. max_bytes: limit for the memory of all
- * tables; what would exceed it gets none. NULL: out of memory, or of random numbers.
+ * tables; what would exceed it gets none, until others are given up. NULL: out of memory, or of random numbers.
  */
 struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes);
 void unwind_tables_free(struct unwind_tables *tables);            /* after all caches. NULL is fine */
@@ -31,8 +31,8 @@ bool unwind_tables_supported(const struct unwind_tables *tables); /* whether tha
 
 /*
  * The object that the caller identifies by these bytes (a device and inode, a build-id, a pointer); it is made at the
- * first call. Valid until unwind_tables_free(). NULL: out of memory. Any thread. Takes a lock, so it should not be
- * called for each frame.
+ * first call. Valid until unwind_tables_free() or unwind_object_free(). NULL: out of memory. Any thread. Takes a lock:
+ * not to be called for each frame.
  */
 struct unwind_object *unwind_tables_object(struct unwind_tables *tables, const void *id, size_t len);
 
@@ -41,7 +41,7 @@ enum unwind_object_state {
 	UNWIND_OBJECT_BUILDING, /* a thread builds it now */
 	UNWIND_OBJECT_READY,
 	UNWIND_OBJECT_NO_TABLE, /* was read, but has no unwind information that can be used */
-	UNWIND_OBJECT_NO_FILE,  /* could not be opened or read; may be built again */
+	UNWIND_OBJECT_NO_FILE,  /* could not be opened, or exceeded max_bytes; may be built again */
 };
 enum unwind_object_state unwind_object_state(const struct unwind_object *object); /* any thread */
 
@@ -72,7 +72,8 @@ struct unwind_stats {
 	uint64_t nr_objects, nr_tables; /* tables: objects with equal content share one */
 	uint64_t nr_rows, nr_rules;     /* that were made so far */
 	uint64_t table_bytes;           /* memory of all tables, with the unwind information from which rows are made */
-	uint64_t build_ns;              /* CPU time in ns of reading files and making rows */
+	uint64_t build_ns;              /* CPU time in ns of reading files and making rows, also of those given up */
+	uint64_t nr_given_up;           /* tables: unwind_object_free() */
 };
 void unwind_tables_stats(struct unwind_tables *tables, struct unwind_stats *ret); /* any thread */
 
@@ -81,8 +82,7 @@ struct unwind_cache *unwind_cache_new(struct unwind_tables *tables);
 void unwind_cache_prepare(struct unwind_cache *cache); /* makes its memory now, else at the first sample */
 void unwind_cache_free(struct unwind_cache *cache);    /* NULL is fine */
 
-/* An address space at the time of a sample. */
-struct unwind_space {
+struct unwind_space { /* an address space at the time of a sample */
 	/* The object whose file is mapped at pc, and the byte's offset in it. NULL: none (not mapped, JIT code). */
 	struct unwind_object *(*find)(void *ctx, uint64_t pc, uint64_t *ret_offset);
 	bool (*is_code)(void *ctx, uint64_t pc); /* what is mapped there may be executed; NULL: that is not known */

@@ -31,7 +31,7 @@ PUBLIC = {
     'event/parse': 'configure.h event.h inventory.h open.h',
     'stream': 'batch_pool.h pipeline.h producers.h relief.h ring.h stage.h stream.h writer.h',
     'tasks': 'map_history.h maps.h off_cpu.h task_event.h task_table.h tasks.h',
-    'unwind': 'unwind.h',
+    'unwind': 'unwind.h unwind_memory.h',
     'record/setup': 'eventset.h fd_closer.h memory_plan.h options.h perf_clock.h plan.h target.h trigger_events.h '
                     'workload.h',
     'record/drain': 'early_drain.h overwrite.h reader.h readers.h thread_spec.h',

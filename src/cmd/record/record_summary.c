@@ -236,6 +236,9 @@ static void print_unwinding(const struct unwinding_counts *counts)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].nr)
 			log_note("  %llu of %llu stacks %s", (unsigned long long)rows[i].nr, all, rows[i].why);
+	if (counts->nr_given_up)
+		log_verbose("%llu unwind tables of programs that had ended were given up",
+			    (unsigned long long)counts->nr_given_up);
 	if (all)
 		log_verbose("unwinding %llu stacks took %.3f s of CPU, %.3f s of it for %llu tables of %.1f MB", all,
 			    (double)counts->cpu_ns / 1e9, (double)counts->build_ns / 1e9,

@@ -21,8 +21,9 @@
 #include "sysinfo/object_file.h"
 #include "tasks/task_event.h"
 #include "unwind/unwind.h"
+#include "unwind/unwind_memory.h"
 
-enum { NR_MAPPINGS = 4 };
+enum { NR_MAPPINGS = 4, FEW_MAPPED = 64 };
 
 /* Where a process has it. */
 struct mapping {
@@ -34,6 +35,9 @@ struct mapped_object {
 	struct object_id id;
 	struct unwind_object *table;
 	atomic_bool has_new_mapping;          /* since it was tried to build the table */
+	bool is_refused;                      /* there was no room for its table */
+	bool is_marked;                       /* mapped_object_mark() */
+	uint64_t last_mapped;                 /* objects->nr_mapped of then */
 	struct mapping mappings[NR_MAPPINGS]; /* the last ones */
 	unsigned next_mapping;
 	char name[];
@@ -41,15 +45,26 @@ struct mapped_object {
 
 struct mapped_objects {
 	struct unwind_tables *tables;
+	struct mapped_objects_limits limits;
 	struct hash_table by_name; /* of struct mapped_object */
+	uint64_t nr_mapped;        /* so far, over all objects */
+	atomic_bool has_refused;   /* a table, for which there was no room since it was tried to make some */
+	/* Of the last time that objects were given up: */
+	size_t bytes_before, nr_before; /* what was left */
+	uint64_t mapped_before;         /* nr_mapped */
+	bool is_short;                  /* there was no room for a table, and nothing to give up */
 };
 
-struct mapped_objects *mapped_objects_new(struct unwind_tables *tables)
+struct mapped_objects *mapped_objects_new(struct unwind_tables *tables, const struct mapped_objects_limits *limits)
 {
 	struct mapped_objects *objects = calloc(1, sizeof(*objects));
 
-	if (objects)
-		objects->tables = tables;
+	if (!objects)
+		return NULL;
+	objects->tables = tables;
+	objects->limits = *limits;
+	objects->bytes_before = limits->idle_bytes; /* the first time, when the limits are exceeded */
+	objects->nr_before = limits->nr_idle;
 	return objects;
 }
 
@@ -106,12 +121,104 @@ struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const 
 	}
 	if (!object)
 		object = object_new(objects, mmap, key);
+	if (object)
+		object->last_mapped = ++objects->nr_mapped;
 	if (object && object->mappings[(object->next_mapping + NR_MAPPINGS - 1) % NR_MAPPINGS].pid != mmap->pid) {
 		object->mappings[object->next_mapping++ % NR_MAPPINGS] =
 			(struct mapping){mmap->pid, mmap->start, mmap->start + mmap->len};
 		object->has_new_mapping = true;
 	}
 	return object;
+}
+
+bool mapped_objects_are_many(const struct mapped_objects *objects)
+{
+	const struct mapped_objects_limits *limits = &objects->limits;
+
+	if (objects->is_short) /* when some processes have come, others may have ended */
+		return objects->nr_mapped - objects->mapped_before >= FEW_MAPPED;
+	return atomic_load_explicit(&objects->has_refused, memory_order_relaxed) ||
+	       unwind_tables_bytes(objects->tables) > objects->bytes_before + limits->idle_bytes / 4 ||
+	       objects->by_name.nr > objects->nr_before + limits->nr_idle / 4;
+}
+
+void mapped_object_mark(struct mapped_objects *objects, struct mapped_object *object)
+{
+	object->is_marked = true;
+	object->last_mapped = objects->nr_mapped;
+}
+
+/* The one that was mapped last comes first. */
+static int by_last_mapped(const void *a, const void *b)
+{
+	const struct mapped_object *x = *(struct mapped_object *const *)a, *y = *(struct mapped_object *const *)b;
+
+	return x->last_mapped > y->last_mapped ? -1 : x->last_mapped < y->last_mapped;
+}
+
+static void give_up(struct mapped_objects *objects, struct mapped_object *object)
+{
+	struct hash_slot *slot = hash_table_find(&objects->by_name, hash_text(object->name));
+
+	while (slot && slot->item != object)
+		slot = hash_table_next(&objects->by_name, slot);
+	if (slot)
+		hash_table_remove(&objects->by_name, slot);
+	unwind_object_free(object->table);
+	free(object);
+}
+
+/* There is room again: tables that were refused are tried once more. */
+static void retry_refused(struct mapped_objects *objects)
+{
+	for (size_t i = 0; i < objects->by_name.nr_slots; i++) {
+		struct mapped_object *object = objects->by_name.slots[i].item;
+		if (!object || !object->is_refused)
+			continue;
+		object->is_refused = false;
+		object->has_new_mapping = true;
+	}
+}
+
+/* Those that are not marked, the one that was mapped last first; the marks go. NULL: out of memory. */
+static struct mapped_object **list_idle(struct mapped_objects *objects, size_t *ret_nr)
+{
+	struct mapped_object **idle = calloc(objects->by_name.nr + 1, sizeof(*idle));
+
+	*ret_nr = 0;
+	for (size_t i = 0; i < objects->by_name.nr_slots && idle; i++) {
+		struct mapped_object *object = objects->by_name.slots[i].item;
+		if (object && !object->is_marked)
+			idle[(*ret_nr)++] = object;
+		else if (object)
+			object->is_marked = false;
+	}
+	if (idle)
+		qsort(idle, *ret_nr, sizeof(*idle), by_last_mapped);
+	return idle;
+}
+
+void mapped_objects_give_up(struct mapped_objects *objects)
+{
+	const size_t bytes_before = unwind_tables_bytes(objects->tables);
+	const bool is_full = atomic_load_explicit(&objects->has_refused, memory_order_relaxed);
+	size_t nr_idle, bytes = 0;
+	AUTO_FREE struct mapped_object **idle = list_idle(objects, &nr_idle);
+
+	for (size_t i = 0; i < nr_idle; i++) {
+		const size_t its = unwind_object_bytes(idle[i]->table);
+		bytes += its;
+		if (i >= objects->limits.nr_idle || bytes > objects->limits.idle_bytes || (is_full && its))
+			give_up(objects, idle[i]);
+	}
+	objects->bytes_before = unwind_tables_bytes(objects->tables);
+	objects->nr_before = objects->by_name.nr;
+	objects->mapped_before = objects->nr_mapped;
+	objects->is_short = is_full && objects->bytes_before == bytes_before;
+	if (is_full && !objects->is_short) {
+		atomic_store_explicit(&objects->has_refused, false, memory_order_relaxed);
+		retry_refused(objects);
+	}
 }
 
 /* By build-id, or else by device, inode and generation; what the kernel did not say is not compared. */
@@ -181,7 +288,7 @@ static int open_object(const struct mapped_object *object)
 	return fd < 0 ? err : fd;
 }
 
-void mapped_object_build(struct mapped_object *object)
+void mapped_object_build(struct mapped_objects *objects, struct mapped_object *object)
 {
 	struct diag why = {""};
 
@@ -190,6 +297,10 @@ void mapped_object_build(struct mapped_object *object)
 	object->has_new_mapping = false;
 	int fd = open_object(object);
 	int err = unwind_object_build(object->table, fd, &why);
+
+	object->is_refused = err == -EFBIG && unwind_object_state(object->table) == UNWIND_OBJECT_NO_FILE;
+	if (object->is_refused)
+		atomic_store_explicit(&objects->has_refused, true, memory_order_relaxed);
 
 	if (fd < 0)
 		log_verbose("%s: no call chains through it: %s", object->name, strerror(-fd));

@@ -2,10 +2,13 @@
 /*
  * mapped_objects: the files that recorded processes have mapped, by what the kernel says of them, and how to open one
  * as the process sees it: in its own mount namespace, deleted, replaced by another of its name, or a memfd; and their
- * unwind tables, which stay when the process has ended. Private to record/unwind. One owner, one thread at a time, but
- * where a function says otherwise.
+ * unwind tables, which stay for a while when the process has ended: it may be started again. Private to record/unwind.
+ * One owner, one thread at a time, but where a function says otherwise.
  */
 #pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
 
 struct mapped_object;
 struct mapped_objects;
@@ -13,14 +16,31 @@ struct task_event;
 struct unwind_object;
 struct unwind_tables;
 
-struct mapped_objects *mapped_objects_new(struct unwind_tables *tables); /* NULL: out of memory */
-void mapped_objects_free(struct mapped_objects *objects);                /* with all objects. NULL is fine */
+/* Of objects that no process has mapped any more, how much stays. */
+struct mapped_objects_limits {
+	size_t idle_bytes; /* of their tables */
+	size_t nr_idle;
+};
+
+struct mapped_objects *mapped_objects_new(struct unwind_tables *tables,
+					  const struct mapped_objects_limits *limits); /* NULL: out of memory */
+void mapped_objects_free(struct mapped_objects *objects); /* with all objects. NULL is fine */
 
 /*
  * The object that a MMAP or MMAP2 record names, made when there is none; its process is one where it can be found.
- * NULL: memory without a file, or out of memory. Valid until mapped_objects_free().
+ * NULL: memory without a file, or out of memory. Valid until mapped_objects_free() or mapped_objects_give_up().
  */
 struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const struct task_event *mmap);
+
+/*
+ * Whether there may be enough to give up: there is a quarter of the limits more than after the last time, or there was
+ * no room for a table. Then all objects that are mapped are to be marked, and mapped_objects_give_up() frees others,
+ * but those that were mapped last, as far as the limits allow; of their tables none stays where another one was
+ * refused, which may be built then. Not while a table is built; others may unwind, as unwind_object_free() says.
+ */
+bool mapped_objects_are_many(const struct mapped_objects *objects);
+void mapped_object_mark(struct mapped_objects *objects, struct mapped_object *object);
+void mapped_objects_give_up(struct mapped_objects *objects);
 
 /*
  * Its unwind table, which may be one that is not built yet; also again, when the file could not be opened and more
@@ -33,4 +53,4 @@ struct unwind_object *mapped_object_table(struct mapped_object *object);
  * another file: then it has none. Only regular files are opened. One thread for each object, which other threads may
  * look up at the same time.
  */
-void mapped_object_build(struct mapped_object *object);
+void mapped_object_build(struct mapped_objects *objects, struct mapped_object *object);

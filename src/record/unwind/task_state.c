@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "perfdata/sample.h"
 #include "record/order/time_queue.h"
 #include "record/unwind/mapped_objects.h"
@@ -199,6 +200,37 @@ int task_state_forget(struct task_state *state)
 	tasks_free(state->tasks);
 	state->tasks = tasks;
 	return 0;
+}
+
+struct visit {
+	void (*mark)(void *ctx, struct mapped_object *object);
+	void *ctx;
+};
+
+static void visit_map(const struct map *map, void *ctx)
+{
+	const struct visit *visit = ctx;
+
+	if (map->object)
+		visit->mark(visit->ctx, map->object);
+}
+
+int task_state_visit_objects(const struct task_state *state, void (*mark)(void *ctx, struct mapped_object *object),
+			     void *ctx)
+{
+	struct visit visit = {mark, ctx};
+	AUTO_FREE struct task **tasks = NULL;
+	size_t nr;
+	int err = tasks_list(state->tasks, &tasks, &nr);
+
+	for (size_t i = 0; i < nr && !err; i++) {
+		const struct task *task = tasks[i], *leader = NULL;
+		if (task->tid != task->pid)
+			leader = tasks_find(state->tasks, task->pid);
+		if (task->maps && (!leader || leader->maps != task->maps))
+			maps_visit(task->maps, visit_map, &visit);
+	}
+	return err;
 }
 
 enum task_state_known task_state_maps(const struct task_state *state, const struct sample *sample,

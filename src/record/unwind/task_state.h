@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct mapped_object;
 struct mapped_objects;
 struct maps;
 struct perf_event_header;
@@ -27,6 +28,10 @@ int task_state_put(struct task_state *state, const struct perf_event_header *rec
 
 /* Moves the moment to time_ns: applies the records that wait and are not later. 0 or -ENOMEM. */
 int task_state_advance(struct task_state *state, uint64_t time_ns);
+
+/* Calls mark() for each object that a process has mapped; some more than once. 0 or -ENOMEM. */
+int task_state_visit_objects(const struct task_state *state, void (*mark)(void *ctx, struct mapped_object *object),
+			     void *ctx);
 
 /* The time of the earliest record that waits; UINT64_MAX: none waits. */
 uint64_t task_state_next_ns(const struct task_state *state);

@@ -39,6 +39,8 @@ enum {
 
 /* Of all tables: those of some browsers. What would exceed it has none, and chains through it follow frame pointers. */
 static const size_t max_table_bytes = 512 << 20;
+/* Of those that no process has mapped: the programs of a build, which are started again and again, have 20 MiB. */
+static const struct mapped_objects_limits idle_limits = {.idle_bytes = 32 << 20, .nr_idle = 4096};
 /* Of task events that wait: of samples that are to come, and of snapshots, where it is hours of most machines. */
 static const size_t max_event_bytes = 64 << 20;
 
@@ -292,7 +294,7 @@ static bool build_missing(struct unwinding *unwinding, unsigned worker, struct u
 	}
 	unwinding->building[worker] = pending->missing;
 	pthread_mutex_unlock(&unwinding->work_lock);
-	mapped_object_build(pending->missing);
+	mapped_object_build(unwinding->objects, pending->missing);
 	ring_unwinders_retry(unwinding->ring_unwinders);
 	pthread_mutex_lock(&unwinding->work_lock);
 	unwinding->building[worker] = NULL;
@@ -792,6 +794,32 @@ static void give_up_waiting(struct unwinding_stage *stage)
 	}
 }
 
+static void mark(void *ctx, struct mapped_object *object)
+{
+	mapped_object_mark(ctx, object);
+}
+
+/*
+ * Gives up tables that no process needs, where these have become many. Threads that drain may unwind: what is given up
+ * is in no state. The lock is held, by the thread that resolves, and released for that.
+ */
+static void give_up_tables(struct unwinding *unwinding)
+{
+	struct mapped_objects *objects = unwinding->objects;
+	int err = 0;
+
+	if (!mapped_objects_are_many(objects))
+		return;
+	pthread_mutex_unlock(&unwinding->lock);
+	if (unwinding->now)
+		err = task_state_visit_objects(unwinding->now, mark, objects);
+	if (unwinding->flown && !err)
+		err = task_state_visit_objects(unwinding->flown, mark, objects);
+	if (!err)
+		mapped_objects_give_up(objects);
+	pthread_mutex_lock(&unwinding->lock);
+}
+
 /* All that is known, and what has to go. The lock is held by the thread that resolves, and released for that. */
 static int resolve(struct unwinding_stage *stage, enum stage_flush why)
 {
@@ -811,6 +839,7 @@ static int resolve(struct unwinding_stage *stage, enum stage_flush why)
 		if (!err)
 			err = unwind_known(stage);
 	} while (!err && unwinding->requested_again && !unwinding->nr_to_resolve);
+	give_up_tables(unwinding);
 	if (why == STAGE_MEMORY || err)
 		give_up_waiting(stage);
 	return err;
@@ -1059,7 +1088,7 @@ int unwinding_new(const struct unwinding_params *params, struct unwinding **ret)
 	unwinding->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state, .account = account};
 	unwinding->realtime = params->realtime;
 	unwinding->tables = unwind_tables_new(NULL, max_table_bytes);
-	unwinding->objects = mapped_objects_new(unwinding->tables);
+	unwinding->objects = mapped_objects_new(unwinding->tables, &idle_limits);
 	int err = unwinding->objects && unwinding->tables ? learn_events(unwinding, params) : -ENOMEM;
 	if (!err)
 		err = make_states(unwinding);
@@ -1116,6 +1145,7 @@ struct unwinding_counts unwinding_counts(struct unwinding *unwinding)
 	unwind_tables_stats(unwinding->tables, &stats);
 	counts.nr_tables = stats.nr_tables;
 	counts.table_bytes = stats.table_bytes;
+	counts.nr_given_up = stats.nr_given_up;
 	counts.build_ns = stats.build_ns;
 	return counts;
 }

@@ -37,7 +37,7 @@ struct unwinding_counts {
 	uint64_t nr_after_loss; /* likewise: task events were lost, so their maps are not known */
 	uint64_t nr_too_late;   /* likewise: they are older than the known maps of their process */
 	uint64_t cpu_ns;        /* CPU time of building tables, and of unwinding but in rings: that is draining */
-	uint64_t nr_tables, table_bytes, build_ns; /* as struct unwind_stats has them */
+	uint64_t nr_tables, table_bytes, nr_given_up, build_ns; /* as struct unwind_stats has them */
 	/* the size of stack copies that was asked for; the largest of all events */
 	uint32_t stack_bytes;
 };
