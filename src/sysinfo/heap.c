@@ -37,3 +37,10 @@ void heap_use_huge_pages(void)
 		(void)!madvise((void *)from, to - from, MADV_HUGEPAGE);
 #endif
 }
+
+void heap_trim(void)
+{
+#ifdef __GLIBC__
+	(void)!malloc_trim(0);
+#endif
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap: makes malloc(3) use huge pages, which need one page fault where there would be 512, and fewer TLB misses.
+ * heap: makes malloc(3) use huge pages, which need one page fault where there would be 512, and fewer TLB misses; and
+ * gives memory back.
  */
 #pragma once
 
@@ -10,3 +11,9 @@
  * nothing when the C library is not glibc, or when the kernel refuses huge pages.
  */
 void heap_use_huge_pages(void);
+
+/*
+ * Returns freed memory to the kernel, also what is between blocks in use. Takes 0.3 ms for 16 MB among 80, in which
+ * threads that allocate wait. Does nothing when the C library is not glibc.
+ */
+void heap_trim(void);

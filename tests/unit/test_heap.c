@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Large memory is marked for huge pages: by the kernel's own list of what is mapped. */
+/* Large memory is marked for huge pages, and what is freed goes back: by what the kernel tells of this process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #include "sysinfo/heap.h"
 
-enum { LARGE = 8 << 20 };
+enum { LARGE = 8 << 20, BLOCK = 64 << 10, NR_BLOCKS = 128 };
 
 static bool has_huge_pages(void)
 {
@@ -58,9 +58,45 @@ static void test_heap(void **state)
 	}
 }
 
+static long resident_pages(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	long total, resident;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%ld %ld", &total, &resident), 2);
+	fclose(file);
+	return resident;
+}
+
+/* Freed memory with a block behind it that is in use. */
+static void test_trim(void **state)
+{
+	char *blocks[NR_BLOCKS], *last;
+
+	(void)state;
+	for (size_t i = 0; i < NR_BLOCKS; i++) {
+		blocks[i] = malloc(BLOCK);
+		assert_non_null(blocks[i]);
+		memset(blocks[i], 1, BLOCK);
+	}
+	last = malloc(BLOCK);
+	assert_non_null(last);
+	bool in_heap = last < (char *)sbrk(0);
+	for (size_t i = 0; i < NR_BLOCKS; i++)
+		free(blocks[i]);
+	long before = resident_pages();
+	heap_trim();
+	long pages = before - resident_pages();
+	if (in_heap) /* not with another malloc(3), as that of a sanitizer */
+		assert_true(pages >= NR_BLOCKS * BLOCK / sysconf(_SC_PAGESIZE) * 9 / 10);
+	free(last);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_trim),
 		cmocka_unit_test(test_heap),
 	};
 

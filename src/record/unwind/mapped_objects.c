@@ -198,7 +198,7 @@ static struct mapped_object **list_idle(struct mapped_objects *objects, size_t *
 	return idle;
 }
 
-void mapped_objects_give_up(struct mapped_objects *objects)
+bool mapped_objects_give_up(struct mapped_objects *objects)
 {
 	const size_t bytes_before = unwind_tables_bytes(objects->tables);
 	const bool is_full = atomic_load_explicit(&objects->has_refused, memory_order_relaxed);
@@ -219,6 +219,7 @@ void mapped_objects_give_up(struct mapped_objects *objects)
 		atomic_store_explicit(&objects->has_refused, false, memory_order_relaxed);
 		retry_refused(objects);
 	}
+	return objects->bytes_before < bytes_before;
 }
 
 /* By build-id, or else by device, inode and generation; what the kernel did not say is not compared. */

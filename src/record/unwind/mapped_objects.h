@@ -36,11 +36,12 @@ struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const 
  * Whether there may be enough to give up: there is a quarter of the limits more than after the last time, or there was
  * no room for a table. Then all objects that are mapped are to be marked, and mapped_objects_give_up() frees others,
  * but those that were mapped last, as far as the limits allow; of their tables none stays where another one was
- * refused, which may be built then. Not while a table is built; others may unwind, as unwind_object_free() says.
+ * refused, which may be built then. true: there is less memory in use. Not while a table is built; others may unwind,
+ * as unwind_object_free() says.
  */
 bool mapped_objects_are_many(const struct mapped_objects *objects);
 void mapped_object_mark(struct mapped_objects *objects, struct mapped_object *object);
-void mapped_objects_give_up(struct mapped_objects *objects);
+bool mapped_objects_give_up(struct mapped_objects *objects);
 
 /*
  * Its unwind table, which may be one that is not built yet; also again, when the file could not be opened and more

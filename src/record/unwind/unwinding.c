@@ -26,6 +26,7 @@
 #include "record/unwind/stack_unwinder.h"
 #include "record/unwind/task_state.h"
 #include "stream/batch_pool.h"
+#include "sysinfo/heap.h"
 #include "sysinfo/thread.h"
 #include "unwind/unwind.h"
 
@@ -815,8 +816,8 @@ static void give_up_tables(struct unwinding *unwinding)
 		err = task_state_visit_objects(unwinding->now, mark, objects);
 	if (unwinding->flown && !err)
 		err = task_state_visit_objects(unwinding->flown, mark, objects);
-	if (!err)
-		mapped_objects_give_up(objects);
+	if (!err && mapped_objects_give_up(objects))
+		heap_trim(); /* else new tables lie behind what is left of others, and the heap grows for hours */
 	pthread_mutex_lock(&unwinding->lock);
 }
 
