@@ -35,6 +35,12 @@ int cpuset_add(struct cpuset *set, unsigned cpu)
 	return 0;
 }
 
+void cpuset_remove(struct cpuset *set, unsigned cpu)
+{
+	if (cpuset_has(set, cpu))
+		set->words[cpu / 64] &= ~(UINT64_C(1) << (cpu % 64));
+}
+
 bool cpuset_has(const struct cpuset *set, unsigned cpu)
 {
 	return cpu / 64 < set->nr_words && (set->words[cpu / 64] >> (cpu % 64) & 1);

@@ -19,6 +19,7 @@ void cpuset_fini(struct cpuset *set);
 
 /* 0, -ENOMEM, or -ERANGE for cpu >= CPUSET_MAX_CPUS. */
 int cpuset_add(struct cpuset *set, unsigned cpu);
+void cpuset_remove(struct cpuset *set, unsigned cpu);
 bool cpuset_has(const struct cpuset *set, unsigned cpu);
 unsigned cpuset_count(const struct cpuset *set);
 

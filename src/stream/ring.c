@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "perfdata/sample.h"
+
 int ring_map(struct ring *ring, int event_fd, size_t data_pages)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -70,6 +72,74 @@ void ring_release(struct ring *ring, size_t bytes)
 	ring->released += bytes;
 	/* Pairs with the control dependency on data_tail in __perf_output_begin(): our reads come before its writes. */
 	__atomic_store_n(&ring->page->data_tail, ring->released, __ATOMIC_RELEASE);
+}
+
+void ring_publish_renames(struct ring *ring, const struct ring_renames *renames)
+{
+	/* Pairs with the acquire in ring_rename(): the records come after the events are enabled. */
+	__atomic_store_n(&ring->renames, renames, __ATOMIC_RELEASE);
+}
+
+static void rename_word(const struct ring_renames *renames, uint8_t *at)
+{
+	uint64_t id;
+
+	memcpy(&id, at, sizeof(id));
+	size_t low = 0, high = renames->nr;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (renames->ids[middle].from < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < renames->nr && renames->ids[low].from == id)
+		memcpy(at, &renames->ids[low].to, sizeof(id));
+}
+
+static void rename_record(const struct ring_renames *renames, uint8_t *record, const struct perf_event_header *header)
+{
+	/* LOST: id, lost. THROTTLE and UNTHROTTLE: time, id, stream_id. */
+	enum { LOST_ID_AT = 8, THROTTLE_ID_AT = 16, THROTTLE_STREAM_ID_AT = 24 };
+	const bool throttle = header->type == PERF_RECORD_THROTTLE || header->type == PERF_RECORD_UNTHROTTLE;
+	const int ids_at[] = {
+		header->type == PERF_RECORD_SAMPLE ? renames->offset
+						   : sample_id_field(record, renames->trailer_bytes, renames->distance),
+		header->type == PERF_RECORD_LOST ? LOST_ID_AT : -1,
+		throttle ? THROTTLE_ID_AT : -1,
+		throttle ? THROTTLE_STREAM_ID_AT : -1,
+	};
+
+	for (size_t i = 0; i < sizeof(ids_at) / sizeof(ids_at[0]); i++)
+		if (ids_at[i] >= (int)sizeof(*header) && ids_at[i] + (int)sizeof(uint64_t) <= header->size)
+			rename_word(renames, record + ids_at[i]);
+}
+
+/* A copy: before Linux 6.14 the data pages of a ring cannot be written, perf_mmap_fault() of kernel/events/core.c. */
+size_t ring_rename(const struct ring *ring, struct span spans[2], size_t bytes)
+{
+	const struct ring_renames *renames = __atomic_load_n(&ring->renames, __ATOMIC_ACQUIRE);
+	struct perf_event_header header;
+	size_t len = 0;
+
+	if (!renames)
+		return bytes;
+	for (; len < bytes && len < RING_RENAMED_BYTES; len += header.size) {
+		/* Records are aligned to 8 bytes, and so no header is in two parts. */
+		memcpy(&header, ring->data + ((ring->taken + len) & (ring->bytes - 1)), sizeof(header));
+		if (header.size < sizeof(header) || header.size > bytes - len)
+			return bytes; /* what it is, the writer tells */
+		for (size_t done = 0, part; done < header.size; done += part) {
+			size_t at = (size_t)((ring->taken + len + done) & (ring->bytes - 1));
+			part = header.size - done;
+			part = part < ring->bytes - at ? part : ring->bytes - at;
+			memcpy(renames->copy + len + done, ring->data + at, part);
+		}
+		rename_record(renames, renames->copy + len, &header);
+	}
+	spans[0] = (struct span){renames->copy, len};
+	spans[1] = (struct span){0};
+	return len;
 }
 
 int backward_ring_map(struct backward_ring *ring, int event_fd, size_t data_pages)

@@ -18,6 +18,23 @@
 struct diag;
 struct perf_event_mmap_page;
 
+enum { RING_RENAMED_BYTES = 128 << 10 }; /* that ring_rename() copies at a time, and what is left of a record */
+
+/*
+ * Ids of events that were opened again, and those that the file has for them. Where records have ids:
+ * sample_id_offset() and sample_id_distance() of their attr. Not changed once published; owned by who did.
+ */
+struct ring_renames {
+	int offset, distance;
+	size_t trailer_bytes;
+	uint8_t *copy;               /* RING_RENAMED_BYTES and the largest record; used by who drains the ring */
+	struct ring_renames *before; /* published earlier; for the owner */
+	size_t nr;
+	struct {
+		uint64_t from, to;
+	} ids[]; /* ascending by `from` */
+};
+
 struct ring {
 	struct perf_event_mmap_page *page; /* control page */
 	const uint8_t *data;
@@ -26,6 +43,7 @@ struct ring {
 	uint64_t released; /* position up to which bytes were given back; released <= taken <= head */
 	void *mapping;     /* NULL: the memory is the caller's (ring_attach) */
 	size_t mapping_bytes;
+	const struct ring_renames *renames; /* NULL: none; stored by another thread: ring_publish_renames() */
 };
 
 /*
@@ -49,6 +67,18 @@ void ring_take(struct ring *ring, size_t bytes);
 
 /* Gives the oldest `bytes` of what was taken back to the kernel. */
 void ring_release(struct ring *ring, size_t bytes);
+
+/*
+ * From now on ring_rename() replaces these ids. By any thread, before the events that have them are enabled; they stay
+ * valid as long as the ring is drained.
+ */
+void ring_publish_renames(struct ring *ring, const struct ring_renames *renames);
+
+/*
+ * `spans` are the first `bytes` that were not taken yet, whole records. Where ids are to be replaced the spans become
+ * those of a copy, which may have fewer records. Returns its bytes. By the thread that drains the ring.
+ */
+size_t ring_rename(const struct ring *ring, struct span spans[2], size_t bytes);
 
 /*
  * backward_ring: a kernel ring buffer that is filled from its end to its start and never waits for a reader: the newest

@@ -49,7 +49,8 @@ static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_
 
 	if (bytes > most)
 		spans_cut(ret_spans, most);
-	return bytes < most ? bytes : most;
+	bytes = bytes < most ? bytes : most;
+	return bytes ? ring_rename(ring, ret_spans, bytes) : 0;
 }
 
 /*

@@ -94,6 +94,12 @@ const char *privileges_advice(void)
 	return geteuid() == 0 ? "root has no such right here: start the container with --cap-add" : "run as root";
 }
 
+/* The second where the first cannot be had. */
+static uint64_t admin_or_perfmon(const struct sets *sets)
+{
+	return sets->permitted & BIT(CAP_SYS_ADMIN) ? BIT(CAP_SYS_ADMIN) : BIT(CAP_PERFMON);
+}
+
 void privileges_drop(bool signals_others)
 {
 	uint64_t kept = used_later | (signals_others ? BIT(CAP_KILL) : 0);
@@ -107,20 +113,30 @@ void privileges_drop(bool signals_others)
 	if (prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE) < 0)
 		kept |= BIT(CAP_SYS_ADMIN);
 	sets.effective &= kept;
-	sets.permitted &= kept | BIT(CAP_SYS_ADMIN);
+	sets.permitted &= kept | admin_or_perfmon(&sets);
 	int err = set(sets);
 	if (err)
 		log_verbose("capabilities that are not needed any more stay: %s", strerror(-err));
 }
 
-bool privileges_borrow_admin(void)
+static bool borrow(uint64_t wanted)
 {
 	struct sets sets;
 
-	if (!get(&sets) || !(sets.permitted & ~sets.effective & BIT(CAP_SYS_ADMIN)))
+	if (!get(&sets) || !(sets.permitted & ~sets.effective & wanted))
 		return false;
-	sets.effective |= BIT(CAP_SYS_ADMIN);
+	sets.effective |= sets.permitted & wanted;
 	return set(sets) == 0;
+}
+
+bool privileges_borrow_admin(void)
+{
+	return borrow(BIT(CAP_SYS_ADMIN));
+}
+
+bool privileges_borrow_perfmon(void)
+{
+	return borrow(BIT(CAP_SYS_ADMIN) | BIT(CAP_PERFMON));
 }
 
 void privileges_return_admin(void)
@@ -128,7 +144,7 @@ void privileges_return_admin(void)
 	struct sets sets;
 
 	if (get(&sets)) {
-		sets.effective &= ~BIT(CAP_SYS_ADMIN);
+		sets.effective &= ~(BIT(CAP_SYS_ADMIN) | BIT(CAP_PERFMON));
 		(void)!set(sets);
 	}
 }

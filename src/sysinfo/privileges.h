@@ -45,8 +45,9 @@ const char *privileges_advice(void);
  * - SYS_NICE, IPC_LOCK: real-time priority and locked memory for threads that drain
  * - KILL, when `signals_others`: end a command that runs as another user; --on-pressure=freeze
  *
- * SYS_ADMIN stays permitted but not effective, see privileges_borrow_admin(); on Linux before 5.9, which has no
- * CHECKPOINT_RESTORE, it stays effective. Nothing fails when the process has none of these capabilities.
+ * SYS_ADMIN, or PERFMON where it is not there, stays permitted but not effective, see privileges_borrow_admin(); on
+ * Linux before 5.9, which has no CHECKPOINT_RESTORE, it stays effective. Nothing fails when the process has none of
+ * these capabilities.
  */
 void privileges_drop(bool signals_others);
 
@@ -56,4 +57,6 @@ void privileges_drop(bool signals_others);
  * or it is effective already; then privileges_return_admin() must not be called.
  */
 bool privileges_borrow_admin(void);
+/* The same of CAP_SYS_ADMIN or CAP_PERFMON: to open events again. */
+bool privileges_borrow_perfmon(void);
 void privileges_return_admin(void);

@@ -103,7 +103,18 @@ record unplug -a --threads=cpu -- sh -c 'crowd 500; cpu 5 0; crowd 500'
 record unplug-numa -a --threads=numa --single-file -- sh -c 'crowd 500; cpu 4 0; crowd 500'
 record comes -a --threads=cpu -- sh -c 'crowd 500; cpu 5 1; crowd 500'
 cpu 4 1
-record and-back -a --threads=cpu -- sh -c 'crowd 500; cpu 3 0; cpu 3 1; crowd 500'
+cat >/bin/returns <<'END'
+#!/bin/sh
+# returns CPU FILE: takes a CPU off and brings it back; returns when the recorder has told of that in the FILE
+nr=$(grep -c 'came online again' $2)
+cpu $1 0
+cpu $1 1
+while [ $(grep -c 'came online again' $2) = $nr ]; do usleep 10000; done
+END
+chmod +x /bin/returns
+record and-back -a --threads=cpu -- sh -c 'crowd 500; returns 3 and-back.err; crowd 500; returns 3 and-back.err
+	crowd 500'
+record and-back-other -C 2 -- sh -c 'returns 3 and-back-other.err; taskset -c 3 /bin/syscalls -t 1 -n 500'
 record and-back-command --threads=core -- sh -c 'crowd 500; cpu 3 0; cpu 3 1; crowd 500'
 t back-loss /bin/millrace report --loss -i and-back
 cpu 7 0
@@ -280,11 +291,19 @@ def test_a_cpu_comes(machine, perf):
 
 def test_a_cpu_goes_and_comes_back(machine, perf):
     err = machine.done('and-back')
-    assert 'CPU 3 went offline' in err and 'CPU 3 came online again: it is not recorded' in err
-    others = [cpu for cpu in range(CPUS) if cpu != 3]
-    assert records(perf, machine.out / 'and-back') == sorted(made(others, 500, 500) + made([3], 500))
+    assert 'CPU 3 went offline' in err and err.count('CPU 3 came online again: it is recorded from now on') == 2
+    assert 'lost 0' in err
+    assert records(perf, machine.out / 'and-back') == made(range(CPUS), 500, 500, 500)
+    assert task_events(perf, machine.out / 'and-back')['syscalls', 'COMM exec', ''] == 3 * CPUS
     machine.done('back-loss')
     assert 'CPU came online' in machine.text('back-loss.out')
+
+
+def test_task_events_of_another_cpu_that_comes_back(machine, perf):
+    """With -C 2 names are recorded on all CPUs."""
+    machine.done('and-back-other')
+    assert records(perf, machine.out / 'and-back-other') == []
+    assert task_events(perf, machine.out / 'and-back-other')['syscalls', 'COMM exec', ''] == 1
 
 
 def test_a_command_goes_on_where_a_cpu_comes_back(machine, perf):

@@ -42,6 +42,7 @@ static struct {
 	struct plan plan;
 	struct eventset set;
 	int fds[NR_SLOTS], counters[NR_SLOTS];
+	_Atomic uint64_t lost_before[NR_SLOTS];
 	struct ledger_book book;
 } fake;
 
@@ -77,7 +78,8 @@ static int begin(void **state)
 		fake.slots[i] = (struct plan_slot){
 			.cpu = i == TASK ? -1 : (int)i, .pid = i == TASK || i == CPU_0 ? TID : -1, .ring = i};
 	}
-	fake.set = (struct eventset){.plan = &fake.plan, .events = &fake.list, .fds = fake.fds};
+	fake.set = (struct eventset){
+		.plan = &fake.plan, .events = &fake.list, .fds = fake.fds, .lost_before = fake.lost_before};
 	return ledger_book_open(&fake.book, &fake.set, NULL);
 }
 
@@ -111,6 +113,22 @@ static const struct ledger_entry *entry(size_t index, uint32_t cause, int cpu, u
 	assert_int_equal(found->count, count);
 	assert_true(found->from_ns <= found->to_ns);
 	return found;
+}
+
+/* What is opened again counts from 0, and what was lost before stays. */
+static void test_events_that_were_opened_again(void **state)
+{
+	(void)state;
+	lost(CPU_1, 7);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	entry(0, LEDGER_RING_FULL, 1, 7);
+	lost(CPU_1, 0); /* it is open, and what was lost before is not noted yet */
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	fake.lost_before[CPU_1] = 7;
+	lost(CPU_1, 2);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	assert_int_equal(fake.book.ledger.nr_entries, 2);
+	entry(1, LEDGER_RING_FULL, 1, 2);
 }
 
 static void test_what_counters_grow_by_was_lost(void **state)
@@ -811,6 +829,7 @@ static void test_percent_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_events_that_were_opened_again, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_counters_grow_by_was_lost, begin, end),
 		cmocka_unit_test_setup_teardown(test_causes, begin, end),
 		cmocka_unit_test_setup_teardown(test_overwritten_rings_are_read_at_the_end_of_a_file, begin, end),

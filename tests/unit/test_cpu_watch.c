@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What it means to a recording that CPUs go offline and come online. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/diag.h"
 #include "perfdata/ledger.h"
 #include "record/run/cpu_watch.h"
 #include "record/setup/target.h"
@@ -53,6 +55,92 @@ static void test_goes_and_comes_back(void **state)
 	assert_int_equal(ledger.entries[0].cpu, 2);
 	assert_int_equal(ledger.entries[0].from_ns, 7);
 	ledger_fini(&ledger);
+	end(&watch, &target);
+}
+
+/* Says what it is told to say, and notes for which CPU. */
+struct opener {
+	int err, nr, cpu;
+};
+
+static int reopen(void *ctx, int cpu, struct diag *reterr)
+{
+	struct opener *opener = ctx;
+
+	opener->nr++;
+	opener->cpu = cpu;
+	return opener->err < 0 ? diag_set(reterr, opener->err, "as in a test") : opener->err;
+}
+
+static void test_events_are_opened_again(void **state)
+{
+	struct target target;
+	struct cpu_watch watch = make_watch(&target, EVENT_TARGET_SYSTEM);
+	struct opener opener = {0};
+	struct ledger ledger = {0};
+
+	(void)state;
+	watch.reopen = reopen;
+	watch.reopen_ctx = &opener;
+	take(&watch, "online" CPU "2", 4);
+	take(&watch, "online" CPU "11", 4);
+	assert_int_equal(opener.nr, 0);
+	for (int nr = 1; nr <= 2; nr++) {
+		take(&watch, "offline" CPU "2", 5);
+		take(&watch, "online" CPU "2", 7);
+		assert_int_equal(opener.nr, nr);
+		assert_int_equal(opener.cpu, 2);
+		assert_int_equal(watch.nr_blind, 1 + nr);
+		assert_true(watch.blind[nr].to_ns > 7);
+	}
+	assert_int_equal(cpu_watch_account(&watch, &ledger), 0);
+	assert_int_equal(ledger.entries[1].cpu, 2);
+	assert_int_equal(ledger.entries[1].from_ns, 7);
+	assert_int_equal(ledger.entries[1].to_ns, watch.blind[1].to_ns);
+	ledger_fini(&ledger);
+	end(&watch, &target);
+}
+
+/* What has failed once is tried again; what is not recorded until then is one stretch. */
+static void test_events_are_opened_later(void **state)
+{
+	static const int errors[] = {-ENODEV, 1};
+	struct target target;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		struct cpu_watch watch = make_watch(&target, EVENT_TARGET_SYSTEM);
+		struct opener opener = {.err = errors[i]};
+		watch.reopen = reopen;
+		watch.reopen_ctx = &opener;
+		take(&watch, "offline" CPU "2", 5);
+		take(&watch, "online" CPU "2", 7);
+		assert_int_equal(watch.blind[0].to_ns, 0);
+		opener.err = 0;
+		take(&watch, "offline" CPU "2", 8);
+		take(&watch, "online" CPU "2", 9);
+		assert_int_equal(opener.nr, 2);
+		assert_int_equal(watch.nr_blind, 1);
+		assert_int_equal(watch.blind[0].from_ns, 7);
+		assert_true(watch.blind[0].to_ns > 9);
+		end(&watch, &target);
+	}
+}
+
+/* With -C the other CPUs have task events. */
+static void test_task_events_of_other_cpus(void **state)
+{
+	struct target target;
+	struct cpu_watch watch = make_watch(&target, EVENT_TARGET_CPUS);
+	struct opener opener = {0};
+
+	(void)state;
+	assert_int_equal(cpuset_parse(&target.other_cpus, "4-7"), 0);
+	watch.reopen = reopen;
+	watch.reopen_ctx = &opener;
+	take(&watch, "offline" CPU "5", 5);
+	take(&watch, "online" CPU "5", 6);
+	assert_int_equal(opener.cpu, 5);
 	end(&watch, &target);
 }
 
@@ -112,6 +200,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_goes_and_comes_back),
+		cmocka_unit_test(test_events_are_opened_again),
+		cmocka_unit_test(test_events_are_opened_later),
+		cmocka_unit_test(test_task_events_of_other_cpus),
 		cmocka_unit_test(test_a_new_one),
 		cmocka_unit_test(test_tasks_go_on),
 		cmocka_unit_test(test_others_are_left_alone),

@@ -573,7 +573,8 @@ static int keep(int (*work)(struct ledger_book *book, struct ledger *span), bool
 	assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
 	if (loses)
 		assert_int_equal(write(ends[1], counted, sizeof(counted)), sizeof(counted));
-	const struct eventset set = {.plan = &plan, .events = &list, .fds = ends};
+	_Atomic uint64_t lost_before = 0;
+	const struct eventset set = {.plan = &plan, .events = &list, .fds = ends, .lost_before = &lost_before};
 	int err = ledger_book_open(&book, &set, cutter);
 	if (!err)
 		err = work(&book, &span);

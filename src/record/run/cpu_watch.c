@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/diag.h"
 #include "base/log.h"
 #include "perfdata/ledger.h"
 #include "record/setup/target.h"
@@ -35,7 +36,6 @@ void cpu_watch_close(struct cpu_watch *watch)
 		close(watch->fd);
 	watch->fd = -1;
 	cpuset_fini(&watch->gone);
-	cpuset_fini(&watch->watched);
 	free(watch->blind);
 	watch->blind = NULL;
 	watch->nr_blind = 0;
@@ -47,38 +47,75 @@ static bool counts_whole_cpus(const struct target *target)
 	return target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
 }
 
-static int add_blind(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
+/* That of the CPU which lasts until the end; NULL. */
+static struct cpu_blind *find_open(const struct cpu_watch *watch, unsigned cpu)
 {
-	if (cpuset_has(&watch->watched, cpu))
-		return 0;
+	for (size_t i = 0; i < watch->nr_blind; i++)
+		if (watch->blind[i].cpu == cpu && !watch->blind[i].to_ns)
+			return &watch->blind[i];
+	return NULL;
+}
+
+static int add_blind(struct cpu_watch *watch, struct cpu_blind blind)
+{
 	struct cpu_blind *grown = reallocarray(watch->blind, watch->nr_blind + 1, sizeof(*grown));
+
 	if (!grown)
 		return -ENOMEM;
 	watch->blind = grown;
-	grown[watch->nr_blind++] = (struct cpu_blind){cpu, now_ns};
-	return cpuset_add(&watch->watched, cpu);
+	grown[watch->nr_blind++] = blind;
+	return 0;
+}
+
+/* Samples of it are recorded, or with -C the task events only. */
+static bool has_events(const struct target *target, unsigned cpu)
+{
+	return cpuset_has(&target->cpus, cpu) || cpuset_has(&target->other_cpus, cpu);
 }
 
 static int take_offline(struct cpu_watch *watch, unsigned cpu)
 {
-	if (!counts_whole_cpus(watch->target) || !cpuset_has(&watch->target->cpus, cpu) ||
-	    cpuset_has(&watch->gone, cpu))
+	if (!counts_whole_cpus(watch->target) || !has_events(watch->target, cpu) || cpuset_has(&watch->gone, cpu))
 		return 0;
-	log_note("CPU %u went offline, and its events ended: it is not recorded from now on", cpu);
+	if (!find_open(watch, cpu))
+		log_note("CPU %u went offline, and its events ended", cpu);
 	return cpuset_add(&watch->gone, cpu);
+}
+
+/* Its events were ended. What ran there until they are open again is not recorded. */
+static int take_back(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
+{
+	struct diag why = {"its events are not opened again"};
+	struct cpu_blind *blind = find_open(watch, cpu);
+	int err = watch->reopen ? watch->reopen(watch->reopen_ctx, (int)cpu, &why) : -EOPNOTSUPP;
+	uint64_t to_ns = err ? 0 : clock_ns(CLOCK_MONOTONIC);
+
+	cpuset_remove(&watch->gone, cpu);
+	if (err < 0 && !blind)
+		log_note("CPU %u came online again: it is not recorded: %s", cpu, why.text);
+	else if (err > 0)
+		log_note("CPU %u came online again: its samples are not recorded, its task events are from now on",
+			 cpu);
+	else if (!err)
+		log_note("CPU %u came online again: it is recorded from now on, without the moment before", cpu);
+	if (!blind)
+		return add_blind(watch, (struct cpu_blind){cpu, now_ns, to_ns});
+	blind->to_ns = to_ns;
+	return 0;
 }
 
 static int take_online(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
 {
 	const struct target *target = watch->target;
-	bool ours = cpuset_has(&target->cpus, cpu);
 
-	if (target->per_thread || cpuset_has(&watch->watched, cpu))
+	if (cpuset_has(&watch->gone, cpu))
+		return take_back(watch, cpu, now_ns);
+	if (target->per_thread || find_open(watch, cpu))
 		return 0;
-	if (ours ? !cpuset_has(&watch->gone, cpu) : target->kind == EVENT_TARGET_CPUS)
+	if (has_events(target, cpu) || target->kind == EVENT_TARGET_CPUS)
 		return 0;
-	log_note("CPU %u came online%s: it is not recorded", cpu, ours ? " again" : "");
-	return add_blind(watch, cpu, now_ns);
+	log_note("CPU %u came online: it is not recorded", cpu);
+	return add_blind(watch, (struct cpu_blind){cpu, now_ns, 0});
 }
 
 int cpu_watch_take(struct cpu_watch *watch, const char *text, uint64_t now_ns)
@@ -116,7 +153,7 @@ int cpu_watch_account(const struct cpu_watch *watch, struct ledger *ledger)
 			.cpu = (int32_t)watch->blind[i].cpu,
 			.tid = -1,
 			.from_ns = watch->blind[i].from_ns,
-			.to_ns = clock_ns(CLOCK_MONOTONIC),
+			.to_ns = watch->blind[i].to_ns ? watch->blind[i].to_ns : clock_ns(CLOCK_MONOTONIC),
 		};
 		err = ledger_add(ledger, &entry);
 	}

@@ -2,7 +2,8 @@
 /*
  * cpu_watch: notes which CPUs go offline or come online while we record. When a CPU goes offline the kernel ends the
  * events that count all of the CPU, and they do not start again with it (perf_event_exit_cpu_context() in
- * kernel/events/core.c); a CPU that comes online later has no events. Owned by the recording; used by the main thread.
+ * kernel/events/core.c): they are opened again. A CPU that comes online and was not there before has no events. Owned
+ * by the recording; used by the main thread.
  */
 #pragma once
 
@@ -11,22 +12,27 @@
 
 #include "base/cpuset.h"
 
+struct diag;
 struct ledger;
 struct target;
 
-/* From this time on nothing is recorded on this CPU. */
+/* In this time nothing, or not everything, is recorded on this CPU, which is online. */
 struct cpu_blind {
 	unsigned cpu;
-	uint64_t from_ns; /* CLOCK_MONOTONIC */
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC; to_ns 0: until the end */
 };
+
+/* Opens the events of the CPU again. 0; 1: all but those of overwrite rings; or -errno and why: eventset_reopen() */
+typedef int cpu_reopen(void *ctx, int cpu, struct diag *reterr);
 
 struct cpu_watch {
 	const struct target *target; /* borrowed */
 	int fd;                      /* netlink(7), non-blocking; -1: changes of CPUs are not reported to us */
-	struct cpuset gone;          /* recorded CPUs that are offline */
-	struct cpuset watched;       /* CPUs of `blind` */
+	struct cpuset gone;          /* CPUs that have events, and are offline */
 	struct cpu_blind *blind;     /* heap */
 	size_t nr_blind;
+	cpu_reopen *reopen; /* set by the caller when the events are enabled; NULL: they are not opened again */
+	void *reopen_ctx;
 };
 
 /* To be called before events are opened. When the kernel or a sandbox refuses the socket, fd is -1. */

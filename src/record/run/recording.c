@@ -691,6 +691,15 @@ static int start_readers(struct recording *rec, struct diag *reterr)
 	return err;
 }
 
+static int reopen_cpu(void *ctx, int cpu, struct diag *reterr)
+{
+	struct recording *rec = ctx;
+
+	if (rec->trigger.fd >= 0)
+		log_note("events of --switch-output-event are not opened again on CPU %d", cpu);
+	return eventset_reopen(&rec->set, cpu, reterr);
+}
+
 /* A command that cannot be run is told by its exec alone, when the events are on. */
 static int start_events(struct recording *rec, struct diag *reterr)
 {
@@ -702,6 +711,8 @@ static int start_events(struct recording *rec, struct diag *reterr)
 		.housekeeping_cpu_ns = &rec->housekeeping.cpu_ns,
 		.start_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
 	};
+	rec->cpus.reopen = reopen_cpu;
+	rec->cpus.reopen_ctx = rec;
 	if (!rec->options->times.delayed)
 		err = eventset_enable(&rec->set);
 	else if (!rec->workload.pid)

@@ -24,8 +24,11 @@
 #include "event/parse/event.h"
 #include "event/parse/open.h"
 #include "perfdata/callchain.h"
+#include "perfdata/record.h"
+#include "perfdata/sample.h"
 #include "record/setup/perf_clock.h"
 #include "record/setup/plan.h"
+#include "sysinfo/privileges.h"
 #include "tasks/off_cpu.h"
 
 enum {
@@ -72,7 +75,13 @@ static int allocate(struct eventset *set)
 	set->ids = calloc(plan->nr_slots + 1, sizeof(*set->ids));
 	set->rings = calloc(plan->nr_rings + 1, sizeof(*set->rings));
 	set->ring_fds = calloc(plan->nr_rings + 1, sizeof(*set->ring_fds));
-	if (!set->fds || !set->ids || !set->rings || !set->ring_fds)
+	set->fd_ids = calloc(plan->nr_slots + 1, sizeof(*set->fd_ids));
+	set->lost_before = calloc(plan->nr_slots + 1, sizeof(*set->lost_before));
+	set->filters = calloc(set->events->nr + 1, sizeof(*set->filters));
+	set->enabled = calloc(set->events->nr + 1, sizeof(*set->enabled));
+	set->renames = calloc(plan->nr_rings + 1, sizeof(*set->renames));
+	if (!set->fds || !set->ids || !set->rings || !set->ring_fds || !set->fd_ids || !set->lost_before ||
+	    !set->filters || !set->enabled || !set->renames)
 		return -ENOMEM;
 	for (size_t i = 0; i < plan->nr_slots; i++)
 		set->fds[i] = -1;
@@ -113,17 +122,22 @@ static bool is_passed_over(const struct eventset *set, size_t slot)
 	return set->fds[slot] >= 0 || (set->plan->slots[slot].alone && (event->behind_leader || event->nr_members));
 }
 
+/* false: only task events of its CPU are. */
+static bool is_recorded(const struct eventset *set, const struct plan_slot *slot)
+{
+	return set->plan->rings[slot->ring].place < set->plan->nr_places;
+}
+
 /* Opens one of the slots of its event; which is the first of them is tried with less and less: event_open(). */
 static int open_slot(struct eventset *set, const struct plan_slot *slot, struct event_fallbacks *fallbacks, bool first,
 		     struct diag *reterr)
 {
 	struct event *event = &set->events->events[slot->event];
 	struct event_open_args args = {slot->pid, slot->cpu, event->behind_leader ? set->fds[slot->leader] : -1};
-	bool recorded = set->plan->rings[slot->ring].place < set->plan->nr_places;
 
 	if (event->behind_leader && args.group_fd < 0)
 		return -ESRCH; /* the task was gone when its leader was opened */
-	if (recorded)
+	if (is_recorded(set, slot))
 		return event_open(event, fallbacks, &args, first, reterr);
 
 	struct event here = *event; /* context switches are of recorded CPUs only */
@@ -163,6 +177,7 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 		nr_open++;
 		if (ioctl(fd, PERF_EVENT_IOC_ID, &set->ids[i]))
 			return diag_set(reterr, -errno, "cannot read the id of an event: %s", strerror(errno));
+		set->fd_ids[i] = set->ids[i];
 	}
 	return nr_open ? 0 : diag_set(reterr, -ESRCH, "the target ended before the recording began");
 }
@@ -462,6 +477,17 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 	return err;
 }
 
+static void free_renames(struct ring_renames *renames)
+{
+	if (renames)
+		free(renames->copy); /* all of a ring have the same */
+	while (renames) {
+		struct ring_renames *before = renames->before;
+		free(renames);
+		renames = before;
+	}
+}
+
 void eventset_close(struct eventset *set)
 {
 	if (set->rings && set->plan)
@@ -472,7 +498,16 @@ void eventset_close(struct eventset *set)
 		if (set->fds[i] >= 0)
 			close(set->fds[i]);
 	free(set->fds);
+	for (size_t i = 0; set->renames && i < set->plan->nr_rings; i++)
+		free_renames(set->renames[i]);
+	for (size_t i = 0; set->filters && i < set->events->nr; i++)
+		free(set->filters[i]);
 	free(set->ids);
+	free(set->fd_ids);
+	free(set->lost_before);
+	free(set->filters);
+	free(set->enabled);
+	free(set->renames);
 	free(set->rings);
 	free(set->ring_fds);
 	perf_clock_free(set->clock);
@@ -496,6 +531,8 @@ int eventset_enable(struct eventset *set)
 {
 	int err = 0;
 
+	for (size_t i = 0; i < set->events->nr; i++)
+		set->enabled[i] = !set->events->events[i].attr.enable_on_exec;
 	if (!any_waits_for_exec(set))
 		return prctl(PR_TASK_PERF_EVENTS_ENABLE) ? -errno : 0;
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
@@ -532,6 +569,9 @@ int eventset_switch(struct eventset *set, int event, bool on)
 	bool off_cpu = event == EVENTSET_ALL || (event >= 0 && set->events->events[event].off_cpu == EVENT_SWITCHES);
 	if (set->switched && off_cpu && !on)
 		set->switched(set->switched_ctx, false);
+	for (size_t i = 0; i < set->events->nr; i++)
+		if (is_switched(set, i, event, on))
+			set->enabled[i] = on;
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		if (set->fds[i] < 0 || !is_switched(set, set->plan->slots[i].event, event, on))
 			continue;
@@ -596,7 +636,9 @@ static int set_filter(const struct eventset *set, size_t index, const char *filt
 		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_FILTER, filter))
 			return refused(&set->events->events[index], filter, -errno, reterr);
 	}
-	return 0;
+	free(set->filters[index]);
+	set->filters[index] = strdup(filter);
+	return set->filters[index] ? 0 : diag_set(reterr, -ENOMEM, "out of memory");
 }
 
 /*
@@ -749,13 +791,14 @@ static uint64_t lost_in_group(const struct eventset *set, size_t slot, const str
 
 	for (size_t at = 1 + times_words(attr->read_format); bytes > 0 && (at + 3) * sizeof(*words) <= (size_t)bytes;
 	     at += 3)
-		if (words[at + 1] == set->ids[slot])
+		if (words[at + 1] == set->fd_ids[slot])
 			lost = words[at + 2];
 	free(words);
 	return lost;
 }
 
-uint64_t eventset_lost(const struct eventset *set, size_t slot)
+/* Of what is open there now. */
+static uint64_t lost_of_fd(const struct eventset *set, size_t slot)
 {
 	const struct perf_event_attr *attr = &set->events->events[set->plan->slots[slot].event].attr;
 	uint64_t values[5]; /* value, enabled, running, id, lost: each when its bit is set */
@@ -768,6 +811,182 @@ uint64_t eventset_lost(const struct eventset *set, size_t slot)
 	if (read(set->fds[slot], values, sizeof(values)) < (ssize_t)((nr + 1) * sizeof(values[0])))
 		return 0;
 	return values[nr];
+}
+
+/* In this order: beside reopen_slots() it may be less for a moment, and never more. */
+uint64_t eventset_lost(const struct eventset *set, size_t slot)
+{
+	uint64_t before = atomic_load(&set->lost_before[slot]);
+
+	return before + lost_of_fd(set, slot);
+}
+
+/* Its samples have ids in other places, too. */
+static bool has_more_ids(const struct perf_event_attr *attr)
+{
+	return attr->sample_type & (PERF_SAMPLE_READ | PERF_SAMPLE_STREAM_ID);
+}
+
+/* What eventset_reopen() has opened so far, by slot of the plan; -1: not, or taken over. */
+struct reopening {
+	int *fds;      /* heap */
+	uint64_t *ids; /* heap */
+	size_t nr_slots;
+};
+
+static void reopening_fini(struct reopening *reopening)
+{
+	for (size_t i = 0; reopening->fds && i < reopening->nr_slots; i++)
+		if (reopening->fds[i] >= 0)
+			close(reopening->fds[i]);
+	free(reopening->fds);
+	free(reopening->ids);
+}
+
+/* Disabled; its records would go into the ring of the slot, but they have an id of their own. */
+static int reopen_slot(const struct eventset *set, size_t index, struct reopening *reopening, struct diag *reterr)
+{
+	const struct plan_slot *slot = &set->plan->slots[index];
+	struct event here = set->events->events[slot->event];
+	struct event_fallbacks fallbacks = {0};
+
+	here.attr.disabled = 1;
+	here.attr.enable_on_exec = 0;
+	here.attr.context_switch &= is_recorded(set, slot);
+	struct event_open_args args = {slot->pid, slot->cpu, here.behind_leader ? reopening->fds[slot->leader] : -1};
+	int fd = reopening->fds[index] = event_open(&here, &fallbacks, &args, false, reterr);
+	if (fd < 0)
+		return fd;
+	const char *filter = set->filters[slot->event];
+	if (ioctl(fd, PERF_EVENT_IOC_ID, &reopening->ids[index]) ||
+	    ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)set->ring_fds[slot->ring]) ||
+	    (filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter)))
+		return diag_set(reterr, -errno, "%s: %s", here.name, strerror(errno));
+	return 0;
+}
+
+/*
+ * The ids that are renamed in a ring: those of events that were opened now, which are higher, behind those of before;
+ * of these the last, because what came long ago is not in the ring any more.
+ */
+static int add_renames(struct eventset *set, size_t ring, const struct reopening *reopening)
+{
+	enum { MORE = 64 };
+	const struct plan_slot *slots = set->plan->slots;
+	struct ring_renames *before = set->renames[ring];
+	const struct perf_event_attr *attr = NULL;
+	size_t nr_new = 0;
+
+	for (size_t i = 0; i < reopening->nr_slots; i++)
+		if (slots[i].ring == ring && reopening->fds[i] >= 0) {
+			attr = &set->events->events[slots[i].event].attr;
+			nr_new++;
+		}
+	if (!attr)
+		return 0;
+	size_t nr_before = before ? before->nr : 0, nr_kept = nr_before < nr_new + MORE ? nr_before : nr_new + MORE;
+	struct ring_renames *renames = calloc(1, sizeof(*renames) + (nr_kept + nr_new) * sizeof(renames->ids[0]));
+	uint8_t *copy = before ? before->copy : malloc(RING_RENAMED_BYTES + RECORD_MAX_BYTES);
+	if (!renames || !copy) {
+		free(renames);
+		if (!before)
+			free(copy);
+		return -ENOMEM;
+	}
+	*renames = (struct ring_renames){
+		.offset = sample_id_offset(attr),
+		.distance = sample_id_distance(attr),
+		.trailer_bytes = sample_id_bytes(attr),
+		.copy = copy,
+		.before = before,
+	};
+	for (; renames->nr < nr_kept; renames->nr++)
+		renames->ids[renames->nr] = before->ids[nr_before - nr_kept + renames->nr];
+	for (size_t i = 0; i < reopening->nr_slots; i++)
+		if (slots[i].ring == ring && reopening->fds[i] >= 0) {
+			renames->ids[renames->nr].from = reopening->ids[i];
+			renames->ids[renames->nr++].to = set->ids[i];
+		}
+	set->renames[ring] = renames;
+	ring_publish_renames(&set->rings[ring], renames);
+	return 0;
+}
+
+/*
+ * The new event gets the number of the old fd, which threads poll and read. The ring stays: its mapping keeps what it
+ * was mapped from.
+ */
+static int take_over(struct eventset *set, size_t index, struct reopening *reopening)
+{
+	uint64_t lost = lost_of_fd(set, index);
+
+	if (dup3(reopening->fds[index], set->fds[index], O_CLOEXEC) < 0)
+		return -errno;
+	set->fd_ids[index] = reopening->ids[index];
+	atomic_fetch_add(&set->lost_before[index], lost);
+	close(reopening->fds[index]);
+	reopening->fds[index] = -1;
+	return 0;
+}
+
+static bool is_of_cpu(const struct eventset *set, size_t slot, int cpu)
+{
+	return set->plan->slots[slot].cpu == cpu && set->fds[slot] >= 0;
+}
+
+static int reopen_slots(struct eventset *set, int cpu, struct reopening *reopening, struct diag *reterr)
+{
+	size_t nr = set->plan->nr_slots;
+	int err = 0, left_out = 0;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		if (is_of_cpu(set, i, cpu) && set->plan->slots[i].ring >= set->plan->nr_drained)
+			left_out = 1;
+		else if (is_of_cpu(set, i, cpu))
+			err = reopen_slot(set, i, reopening, reterr);
+	for (size_t i = 0; i < set->plan->nr_drained && !err; i++)
+		if (set->plan->rings[i].cpu == cpu && add_renames(set, i, reopening))
+			err = diag_set(reterr, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < nr && !err; i++) {
+		if (reopening->fds[i] < 0)
+			continue;
+		err = take_over(set, i, reopening);
+		const struct event *event = &set->events->events[set->plan->slots[i].event];
+		if (!err && (set->enabled[set->plan->slots[i].event] || !event->attr.disabled) &&
+		    ioctl(set->fds[i], PERF_EVENT_IOC_ENABLE, 0))
+			err = -errno;
+		if (err)
+			diag_set(reterr, err, "%s: %s", event->name, strerror(-err));
+	}
+	return err ? err : left_out;
+}
+
+int eventset_reopen(struct eventset *set, int cpu, struct diag *reterr)
+{
+	size_t nr = set->plan->nr_slots, nr_of_cpu = 0;
+	struct reopening reopening = {
+		.fds = calloc(nr + 1, sizeof(int)), .ids = calloc(nr + 1, sizeof(uint64_t)), .nr_slots = nr};
+	int err = 0;
+
+	if (!reopening.fds || !reopening.ids)
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	for (size_t i = 0; reopening.fds && i < nr; i++) {
+		reopening.fds[i] = -1;
+		nr_of_cpu += is_of_cpu(set, i, cpu);
+	}
+	for (size_t i = 0; i < set->events->nr && !err; i++)
+		if (has_more_ids(&set->events->events[i].attr))
+			err = diag_set(reterr, -EOPNOTSUPP, "not with values in samples (:S)");
+	if (!err)
+		err = allow_fds(set->needed_fds + nr_of_cpu, reterr);
+	if (!err) {
+		bool borrowed = privileges_borrow_perfmon();
+		err = reopen_slots(set, cpu, &reopening, reterr);
+		if (borrowed)
+			privileges_return_admin();
+	}
+	reopening_fini(&reopening);
+	return err;
 }
 
 /* The plan is event-major: the ids of an event are those of one stretch of slots, which begins at *slot. */

@@ -22,10 +22,15 @@ struct perf_clock;
 struct perf_event_attr;
 
 struct eventset {
-	const struct plan *plan;   /* borrowed */
-	struct event_list *events; /* borrowed; opening may adapt their attrs */
-	int *fds;                  /* by slot; -1: the task had ended */
-	uint64_t *ids;             /* by slot; 0 where there is no fd */
+	const struct plan *plan;       /* borrowed */
+	struct event_list *events;     /* borrowed; opening may adapt their attrs */
+	int *fds;                      /* by slot; -1: the task had ended */
+	uint64_t *ids;                 /* by slot; 0 where there is no fd; as the file knows them */
+	uint64_t *fd_ids;              /* by slot; of what is open there: others where it was opened again */
+	_Atomic uint64_t *lost_before; /* by slot; what those had lost that were open there before */
+	char **filters;                /* by event; that are set in its fds; NULL: none */
+	bool *enabled;                 /* by event; as eventset_enable() and eventset_switch() left it */
+	struct ring_renames **renames; /* by ring of the plan; NULL: none; owned */
 	/* by drained ring of the plan; a ring none of whose slots could be opened stays empty */
 	struct ring *rings;
 	/* by ring of the plan: the fd that was mapped; -1: none, or a ring of the overwrite channel */
@@ -72,6 +77,13 @@ enum { EVENTSET_ALL = -1, EVENTSET_SIDE_BAND = -2 };
  * those records: -EPERM when `event` is the index of such an event. 0, or -errno of the first that failed.
  */
 int eventset_switch(struct eventset *set, int event, bool on);
+
+/*
+ * Opens the events of a CPU again: the kernel ended them when it went offline. Their records come into the rings of
+ * before, with the ids of before. To be called by the thread that opened them; threads may drain the rings. 0; 1: all
+ * but those of overwrite rings; or -errno: not all are open.
+ */
+int eventset_reopen(struct eventset *set, int cpu, struct diag *reterr);
 
 /* The index of the event of that name; -ENOENT. */
 int eventset_find(const struct eventset *set, const char *name);
