@@ -275,7 +275,8 @@ static void test_frames_of_lines(void **state)
 			if (stacks_location(stacks, other)->symbol != at->symbol || lines[k].path != lines[i].path)
 				continue;
 			const bool same = other == stacks_frame(stacks, numbers[later[i]]);
-			assert_int_equal(same, lines[k].line == lines[i].line);
+			/* Behind the end of a short function there is none, and a frame has its address. */
+			assert_int_equal(same, at->symbol && lines[k].line == lines[i].line);
 			nr_pairs += same;
 		}
 	}
