@@ -20,9 +20,15 @@
 #include "stream/batch_pool.h"
 #include "stream/producers.h"
 #include "stream/retained.h"
+#include "stream/ring.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "sysinfo/thread.h"
+
+enum {
+	PIECE_BYTES = 16 << 10,                           /* half of a first-level cache */
+	MOST_SEEN_BYTES = PIECE_BYTES + RECORD_MAX_BYTES, /* by a stage at once, of records that begin in a piece */
+};
 
 /* What one thread fills. */
 struct producer {
@@ -647,6 +653,12 @@ static void seal(struct producer *producer)
 	schedule(pipeline);
 }
 
+/* Of the next bytes in the output, when no other thread fills it and nothing is compressed. */
+static uint64_t offset_of_filled(const struct producer *producer)
+{
+	return producer->writer.offset + producer->writer.queued;
+}
+
 /*
  * Where the records stand in their page as they will in the page of the file, storing them is cheaper: no byte is moved
  * by less than a word, and writes past the page cache need no copy. Where they come elsewhere after all, because
@@ -654,10 +666,8 @@ static void seal(struct producer *producer)
  */
 static void align_as_output(struct producer *producer)
 {
-	const uint64_t offset = producer->writer.offset + producer->writer.queued;
-
 	if (producer->filling && producer->pipeline->pool->no_index)
-		producer->filling->batch.records += offset % 4096 & ~7UL;
+		producer->filling->batch.records += offset_of_filled(producer) % 4096 & ~7UL;
 }
 
 /* Sees to it that something can be filled. -EAGAIN: not now. */
@@ -877,6 +887,74 @@ static void copy_records(struct producer *producer, struct span spans[2], size_t
 	}
 }
 
+static bool waits_for_device(const struct pipeline *pipeline)
+{
+	return pipeline->inner && atomic_load_explicit(&pipeline->inner->waits, memory_order_relaxed);
+}
+
+static void note_taken(struct producer *producer, size_t bytes)
+{
+	producer->filling->came_len += bytes;
+	producer->came_bytes += bytes;
+	producer->writer.queued += bytes;
+}
+
+/*
+ * Copies the first records of the spans, for a device that reads memory itself. The stage looks at some KiB of them,
+ * and then they are copied: both read a ring that another CPU has written, but only the first waits for its cache, and
+ * no CPU reads the copy. Returns their bytes; 0: there is no room, or the stage cannot look any more.
+ */
+static size_t copy_seen(struct producer *producer, const struct span spans[2])
+{
+	struct stage *stage = producer->pipeline->stages;
+	struct batch *batch = &producer->filling->batch;
+	struct span left[2] = {spans[0], spans[1]};
+	size_t bytes = 0;
+
+	while (left[0].len && producer->pipeline->pool->extent_bytes - batch->len >= MOST_SEEN_BYTES) {
+		const struct stage_look how = {.offset = offset_of_filled(producer), .most = PIECE_BYTES};
+		const size_t seen = stage->ops->look(stage, left, left[1].len ? 2 : 1, &how);
+		struct span piece[2] = {left[0], left[1]};
+		producer->stage_looks = seen;
+		if (!seen)
+			break;
+		spans_cut(piece, seen);
+		ring_copy_uncached(batch->records + batch->len, piece);
+		batch->len += seen;
+		note_taken(producer, seen);
+		bytes += seen;
+		skip_spans(left, seen);
+		if (!left[0].len) {
+			left[0] = left[1];
+			left[1].len = 0;
+		}
+	}
+	return bytes;
+}
+
+/* Can the stage look at records in their ring? Not at those of several threads, whose order is not known yet. */
+static bool may_look(const struct producer *producer)
+{
+	return producer->stage_looks && producer->writer.has_time && !producer->writer.producers;
+}
+
+/*
+ * Whether the stage looks at what is copied into the present batch: at all of it or nothing. It can do so for each
+ * batch that begins when it has seen all others. false: that has changed, and the batch is handed over.
+ */
+static bool choose_look(struct producer *producer)
+{
+	struct pipeline *pipeline = producer->pipeline;
+	struct batch_job *job = producer->filling;
+	bool looks = may_look(producer) && !producer->builder && waits_for_device(pipeline);
+
+	if (!job->came_len)
+		job->seen = looks && !atomic_load_explicit(&pipeline->nr_unseen, memory_order_acquire);
+	else if (job->seen && !looks)
+		return false;
+	return true;
+}
+
 static int wait_and_fill(struct producer *producer)
 {
 	int err;
@@ -908,7 +986,7 @@ static bool may_build(const struct producer *producer, size_t bytes)
 	enum { LEAST_BYTES = 32 << 10 };
 	const struct batch_pool *pool = producer->pipeline->pool;
 
-	return producer->stage_looks && producer->writer.has_time && !producer->writer.producers &&
+	return producer->builder && may_look(producer) &&
 	       atomic_load_explicit(&pool->level_now, memory_order_relaxed) == 1 &&
 	       (producer->builds || bytes >= LEAST_BYTES);
 }
@@ -923,7 +1001,7 @@ static bool look_at_copied(struct producer *producer)
 
 	if (extent_tally_begin(&tally, pipeline->pool->stats))
 		return false;
-	job->seen = pipeline->stages->ops->look(pipeline->stages, &records, 1, &tally);
+	job->seen = pipeline->stages->ops->look(pipeline->stages, &records, 1, &(struct stage_look){.tally = &tally});
 	extent_tally_end(&tally, records.len, &job->info);
 	job->has_info = producer->stage_looks = job->seen;
 	if (!job->seen)
@@ -959,7 +1037,7 @@ static int add_and_look(struct producer *producer, const struct span spans[2])
 	const unsigned nr = spans[1].len ? 2 : 1;
 	int err = extent_builder_add(builder, spans, nr);
 
-	if (err || stage->ops->look(stage, spans, nr, extent_builder_tally(builder)))
+	if (err || stage->ops->look(stage, spans, nr, &(struct stage_look){.tally = extent_builder_tally(builder)}))
 		return err;
 	extent_builder_undo(builder);
 	producer->stage_looks = false;
@@ -1032,40 +1110,47 @@ static int64_t build(struct producer *producer, const struct span spans[2])
 		producer->visits_to_copy = producer->visits_copied = double_up_to(producer->visits_copied, MOST_VISITS);
 	if (err)
 		return err == -ENOSPC || err == -ENOTSUP || err == -ECANCELED ? 0 : err;
-	producer->filling->came_len += bytes;
-	producer->came_bytes += bytes;
-	producer->writer.queued += bytes;
+	note_taken(producer, bytes);
 	return (int64_t)bytes;
+}
+
+/* The first whole records of the spans that have room in the present batch. Returns their bytes, as copy_seen(). */
+static size_t copy_unseen(struct producer *producer, struct span left[2])
+{
+	const struct batch *batch = &producer->filling->batch;
+	const size_t total = span_total(left, 2), before = batch->len;
+	const size_t room = producer->pipeline->pool->extent_bytes - before;
+	size_t len = total;
+
+	if (len > room)
+		len = ends_extent(producer) ? 0 : whole_records(left, room);
+	if (!len && before)
+		return 0;
+	len = len ? len : room; /* no records */
+	copy_records(producer, left, len);
+	producer->writer.left_out += len - (batch->len - before);
+	note_taken(producer, len);
+	if (len < total && is_full(producer))
+		seal(producer);
+	return len;
 }
 
 /* What has room in the present batch, or in the next one. */
 static int64_t copy(struct producer *producer, struct span left[2])
 {
-	struct batch_pool *pool = producer->pipeline->pool;
-	const size_t total = span_total(left, 2), extent_bytes = pool->extent_bytes;
-
 	if (producer->builds)
 		seal(producer);
 	for (;;) {
 		int err = fill_next(producer);
 		if (err)
 			return err;
-		size_t room = extent_bytes - producer->filling->batch.len, len = total;
-		if (len > room)
-			len = ends_extent(producer) ? 0 : whole_records(left, room);
-		if (len || !producer->filling->batch.len) {
-			len = len ? len : room; /* no records */
-			size_t before = producer->filling->batch.len;
-			producer->filling->came_len += len;
-			producer->came_bytes += len;
-			copy_records(producer, left, len);
-			producer->writer.left_out += len - (producer->filling->batch.len - before);
-			producer->writer.queued += len;
-			if (len < total && is_full(producer))
-				seal(producer);
-			return (int64_t)len;
-		}
-		seal(producer);
+		size_t bytes = 0;
+		if (choose_look(producer))
+			bytes = producer->filling->seen ? copy_seen(producer, left) : copy_unseen(producer, left);
+		if (bytes)
+			return (int64_t)bytes;
+		if (producer->filling->came_len)
+			seal(producer);
 	}
 }
 
@@ -1104,7 +1189,7 @@ static uint64_t producer_store(struct writer *writer)
 
 	if (pipeline->flushes)
 		return 0; /* stages that keep batches do more than look at them: that is for workers */
-	bool waits = pipeline->inner && atomic_load_explicit(&pipeline->inner->waits, memory_order_relaxed);
+	bool waits = waits_for_device(pipeline);
 	if (waits && !pipeline->drain_stores)
 		return 0;
 	uint64_t ns = 0;
@@ -1133,6 +1218,22 @@ static int put_long(struct producer *producer, const void *bytes, size_t len)
 	return err;
 }
 
+/* A batch that has room for a mark. Of one whose records the stage has seen it has seen the mark, too. */
+static int fill_for_mark(struct producer *producer, const struct span *mark)
+{
+	struct stage *stage = producer->pipeline->stages;
+	int err = wait_and_fill(producer);
+
+	if (err || producer->builds || !producer->filling->seen)
+		return err;
+	const struct stage_look how = {.offset = offset_of_filled(producer), .most = mark->len};
+	producer->stage_looks = producer->stage_looks && stage->ops->look(stage, mark, 1, &how);
+	if (producer->stage_looks)
+		return 0;
+	seal(producer);
+	return wait_and_fill(producer);
+}
+
 static int producer_put(struct writer *writer, const void *bytes, size_t len)
 {
 	struct producer *producer = producer_of(writer);
@@ -1141,7 +1242,7 @@ static int producer_put(struct writer *writer, const void *bytes, size_t len)
 	if (len > BATCH_TAIL_BYTES) {
 		err = put_long(producer, bytes, len);
 	} else {
-		err = wait_and_fill(producer);
+		err = fill_for_mark(producer, &(struct span){bytes, len});
 		if (!err) {
 			struct batch_job *job = producer->filling;
 			memcpy(job->tail, bytes, len);
@@ -1426,17 +1527,22 @@ int pipeline_open(struct batch_pool *pool, struct writer *inner, struct writer *
 	return 0;
 }
 
-/* Where one stage looks at records, and level 1 is asked for, whose search for repeats needs no memory of them. */
-static void prepare_building(struct pipeline *pipeline)
+/*
+ * Where one stage looks at records that nothing changes: in their ring, if they are not compressed, or at level 1,
+ * whose search for repeats needs no memory of them.
+ */
+static void prepare_looking(struct pipeline *pipeline)
 {
 	const struct batch_pool *pool = pipeline->pool;
 	struct producer *producer = &pipeline->producer;
-	bool wanted = pool->level == 1 && !pool->thorough && !pool->cutter && pipeline->inner && pipeline->stages &&
-		      !pipeline->stages->next && pipeline->stages->ops->look;
+	bool wanted = !pool->cutter && pipeline->inner && pipeline->stages && !pipeline->stages->next &&
+		      pipeline->stages->ops->look;
 
 	extent_builder_free(take_ptr(producer->builder));
+	if (wanted && pool->level == 1 && !pool->thorough)
+		(void)!extent_builder_new(pool->stats, &producer->builder); /* else they are copied */
 	producer->stage_looks =
-		wanted && !extent_builder_new(pool->stats, &producer->builder); /* else they are copied */
+		wanted && (producer->builder || (pool->no_index && pool->extent_bytes >= 4 * MOST_SEEN_BYTES));
 }
 
 void pipeline_add_stage(struct writer *writer, struct stage *stage)
@@ -1450,7 +1556,7 @@ void pipeline_add_stage(struct writer *writer, struct stage *stage)
 	stage->output = pipeline;
 	*last = stage;
 	writer->nr_passes_before_commit += stage->ops->flush && !stage->ops->keeps_until_commit;
-	prepare_building(pipeline);
+	prepare_looking(pipeline);
 	if (!stage->ops->flush || pipeline->flushes)
 		return;
 	pipeline->flushes = true;

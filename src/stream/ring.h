@@ -62,6 +62,12 @@ void ring_unmap(struct ring *ring);
  */
 size_t ring_peek(const struct ring *ring, struct span ret_spans[2]);
 
+/*
+ * Copies both spans, one behind the other, to memory that a device will read: past the caches of this CPU, where it can
+ * do so. To read the copy on a CPU is right, too, but slow. `to`: span_total() bytes.
+ */
+void ring_copy_uncached(uint8_t *to, const struct span spans[2]);
+
 /* Marks the first `bytes` of the last peek as handed on. They stay readable until they are released. */
 void ring_take(struct ring *ring, size_t bytes);
 

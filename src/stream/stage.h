@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stage: looks at the records of an output on their way from the rings to the writer, or changes them. Draining never
- * waits for a stage: the thread that drains copies ring bytes into batches of pool memory, and worker threads call the
- * stages.
+ * waits for a stage: who drains copies ring bytes into batches of pool memory, and worker threads call the stages.
  *
  * A stage instance belongs to one output (a file, a pipe, one data file of a directory). It is called by one thread at
  * a time, not always the same one, with the batches in the order in which they were filled. State that instances share
  * is kept in the maker's own struct, with a lock of its own. A stage may take as long as it needs: records wait in the
  * pool. When the pool is full the rings fill, and the kernel counts what it drops.
  *
- * A batch holds whole records. The records of one ring come in the order of the ring; those of different rings are
- * mixed.
- *
- * A stage passes each batch on (stage_pass()), changed or not, at once or later, or frees it (stage_batch_free()).
- * Until then it owns the batch, which counts against the pool's limit. Batches get into the file in the order in which
- * they are passed on, with the round marks in `tail` (FINISHED_ROUND). So a stage that keeps a batch must also keep all
- * later ones: else a mark would overtake records of its round. Records are changed in place, or written into a new
- * batch (stage_batch_new()), which must also get the tail of the old one.
+ * A batch holds whole records: those of one ring in its order, those of different rings mixed. A stage passes each
+ * batch on (stage_pass()), changed or not, at once or later, or frees it (stage_batch_free()). Until then it owns the
+ * batch, which counts against the pool's limit. Batches get into the file in the order in which they are passed on,
+ * with the round marks in `tail` (FINISHED_ROUND). So a stage that keeps a batch must also keep all later ones: else a
+ * mark would overtake records of its round. Records are changed in place, or written into a new batch
+ * (stage_batch_new()), which must also get the tail of the old one.
  *
  * How a stage knows that all before a sample has come: no record of a batch is newer than batch->read_ns, and
  * all records that the kernel wrote into this output's rings before stage->complete_ns were given to process() (both:
@@ -65,17 +62,22 @@ struct extent_tally;
 struct ledger;
 struct stage;
 
+struct stage_look {
+	struct extent_tally *tally; /* counts them; NULL: they will not be compressed: */
+	uint64_t offset;            /* then: of the first one in the file */
+	size_t most;                /* then: those that begin in so many bytes are enough, but at least one */
+};
+
 struct stage_ops {
 	const char *name;
-	/* NULL: not wanted. Before process(), for several batches in parallel. Sets batch->examined, and nothing else.
-	 */
+	/* NULL: not wanted. Before process(), for several batches in parallel. Sets only batch->examined. */
 	void (*examine)(const struct stage *stage, struct batch *batch);
 	/*
-	 * NULL: not wanted. In place of process(), in order with it, for records that are compressed in their ring, by
-	 * the thread that drains: neither waits nor allocates. The records, one of which may lie in two spans, are
-	 * counted in `tally`. false: they come again with process().
+	 * NULL: not wanted. In place of process(), in order with it, for records in their ring, and marks, by the
+	 * thread that drains: neither waits nor allocates. One record may lie in two spans. Returns the bytes of those
+	 * that it has seen: all, or without `tally` some. 0: they, and all later ones, are given to process().
 	 */
-	bool (*look)(struct stage *stage, const struct span spans[], unsigned nr_spans, struct extent_tally *tally);
+	size_t (*look)(struct stage *stage, const struct span spans[], unsigned nr_spans, const struct stage_look *how);
 	/* Owns the batch: passes it on or frees it, also after an error. 0, or -errno, with which the output ends. */
 	int (*process)(struct stage *stage, struct batch *batch);
 	/* NULL: the stage never keeps a batch. 0 or -errno, as above. STAGE_MEMORY, STAGE_END: also after an error. */
@@ -98,8 +100,7 @@ struct stage_output {     /* that a stage is made for */
 
 /*
  * Makes the stages of one feature: first member of its own struct, which may hold what they share. A recording has a
- * list of makers (choose_stages() in recording.c) in the order of the stages; each output, also after a switch, gets a
- * stage of each.
+ * list of makers in the order of the stages; each output, also after a switch, gets a stage of each.
  */
 struct stage_maker {
 	/* Called by the thread that opens the output. *ret NULL: this output needs no such stage. 0 or -errno. */
@@ -110,10 +111,7 @@ struct stage_maker {
 	 * for the call. Not called with --tail-synthesize. 0 or -errno.
 	 */
 	int (*initial_state)(struct stage_maker *maker, struct span records);
-	/*
-	 * NULL: not wanted. Called by the thread that finishes an output, behind all its stages: adds to the ledger
-	 * what they counted since the last call. 0 or -errno.
-	 */
+	/* NULL: not wanted. By who has finished an output: adds what its stages counted since then. 0 or -errno. */
 	int (*account)(struct stage_maker *maker, struct ledger *ledger);
 	struct stage_maker *next; /* Set by the pipeline: */
 	bool knows_state;

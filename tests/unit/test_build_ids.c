@@ -199,8 +199,8 @@ static void observe_or_look(struct collector *collector, struct span record, siz
 	memcpy(ring[0], record.ptr, front);
 	memcpy(ring[1], (const uint8_t *)record.ptr + front, record.len - front);
 	const struct span spans[2] = {{ring[0], front}, {ring[1], record.len - front}};
-	bool looked = collector_look(collector, spans, spans[1].len ? 2 : 1, tally);
-	assert_int_equal(tally->fields.nr_records - nr_before, looked);
+	size_t looked = collector_look(collector, spans, spans[1].len ? 2 : 1, &(struct stage_look){.tally = tally});
+	assert_int_equal(tally->fields.nr_records - nr_before, looked == record.len);
 	memset(ring[0], 0xee, front);
 	free(ring[0]);
 	free(ring[1]);
@@ -668,7 +668,39 @@ static void assert_same_extents(const struct extent_list *a, const struct extent
 		assert_memory_equal(&a->infos[i].fields, &b->infos[i].fields, sizeof(a->infos[i].fields));
 }
 
-/* Seen in long visits, most samples go by in one loop; read back, they are looked at one by one. */
+/* What a visit finds in a ring, some of it at a time; all that was seen is overwritten then. */
+static void look_at_ring(struct collector *collector, uint64_t offset, const struct span parts[2], uint64_t most)
+{
+	uint8_t *ring[2] = {malloc(parts[0].len + 1), malloc(parts[1].len + 1)};
+	struct span left[2] = {{ring[0], parts[0].len}, {ring[1], parts[1].len}};
+
+	for (int i = 0; i < 2; i++)
+		memcpy(ring[i], parts[i].ptr, parts[i].len);
+	while (left[0].len || left[1].len) {
+		if (!left[0].len) {
+			left[0] = left[1];
+			left[1].len = 0;
+		}
+		const struct stage_look how = {.offset = offset, .most = most};
+		size_t seen = collector_look(collector, left, left[1].len ? 2 : 1, &how);
+		assert_in_range(seen, 1, most + 65535);
+		assert_in_range(seen, 1, left[0].len + left[1].len);
+		offset += seen;
+		for (int i = 0; i < 2; i++) {
+			size_t part = seen < left[i].len ? seen : left[i].len;
+			memset((uint8_t *)left[i].ptr, 0xee, part);
+			left[i] = (struct span){(const uint8_t *)left[i].ptr + part, left[i].len - part};
+			seen -= part;
+		}
+	}
+	free(ring[0]);
+	free(ring[1]);
+}
+
+/*
+ * Seen in long visits, most samples go by in one loop; read back, they are looked at one by one. Seen in their ring or
+ * in a batch.
+ */
 static void what_goes_by_is_what_is_read_back(void **state)
 {
 	static const uint64_t rare[] = {40, 5000, 1 << 20};
@@ -694,7 +726,10 @@ static void what_goes_by_is_what_is_read_back(void **state)
 				end = record_end(&stream, end);
 			size_t part = draw(&from, (end - at) / 8) * 8;
 			struct span parts[] = {{stream.data + at, part}, {stream.data + at + part, end - at - part}};
-			collector_observe(collector, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
+			if (draw(&from, 3))
+				look_at_ring(collector, FRONT + at, parts, 1 + draw(&from, 40000));
+			else
+				collector_observe(collector, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
 		}
 		region.collectors = &collector;
 		region.nr_collectors = 1;

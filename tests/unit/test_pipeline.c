@@ -2012,28 +2012,52 @@ static int see_batch(struct stage *stage, struct batch *batch)
 {
 	struct looker *looker = (struct looker *)stage;
 
+	if (batch->offset != STAGE_NO_OFFSET)
+		assert_int_equal(batch->offset, looker->seen.len);
 	buf_put(&looker->seen, batch->records, batch->len);
+	if (batch->offset != STAGE_NO_OFFSET)
+		buf_put(&looker->seen, batch->tail, batch->tail_len);
 	looker->nr_batches++;
 	return stage_pass(stage, batch);
 }
 
-static bool see_in_ring(struct stage *stage, const struct span spans[], unsigned nr_spans, struct extent_tally *tally)
+static size_t header_size(const struct span spans[], size_t at)
+{
+	struct perf_event_header header;
+
+	memcpy(&header, (const uint8_t *)spans[at >= spans[0].len].ptr + (at < spans[0].len ? at : at - spans[0].len),
+	       sizeof(header));
+	return header.size;
+}
+
+static size_t see_in_ring(struct stage *stage, const struct span spans[], unsigned nr_spans,
+			  const struct stage_look *how)
 {
 	struct looker *looker = (struct looker *)stage;
-	const size_t before = looker->seen.len;
+	const size_t before = looker->seen.len, total = span_total(spans, nr_spans);
+	struct span some[2] = {spans[0], nr_spans > 1 ? spans[1] : (struct span){0}};
 	struct perf_event_header header;
 
 	if (looker->nr_looks++ >= looker->nr_allowed) {
-		tally->fields.nr_records += 100; /* is taken back */
-		return false;
+		if (how->tally)
+			how->tally->fields.nr_records += 100; /* is taken back */
+		return 0;
 	}
-	for (unsigned i = 0; i < nr_spans; i++)
-		buf_put(&looker->seen, spans[i].ptr, spans[i].len);
-	for (size_t at = before; at < looker->seen.len; at += header.size) {
+	if (!how->tally) {
+		assert_int_equal(how->offset, before);
+		size_t bytes = 0;
+		while (!bytes || (bytes < how->most && bytes < total))
+			bytes += header_size(spans, bytes);
+		assert_in_range(bytes, 1, total);
+		spans_cut(some, bytes);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		buf_put(&looker->seen, some[i].ptr, some[i].len);
+	for (size_t at = before; how->tally && at < looker->seen.len; at += header.size) {
 		memcpy(&header, looker->seen.data + at, sizeof(header));
-		extent_tally_record(tally, looker->seen.data + at, &header);
+		extent_tally_record(how->tally, looker->seen.data + at, &header);
 	}
-	return true;
+	return looker->seen.len - before;
 }
 
 /* What a pump takes of a ring, which is overwritten then; its records are kept in `put`. At times it is late. */
@@ -2151,6 +2175,65 @@ static void test_what_is_compressed_in_its_ring(void **state)
 		check_building(seed, false, UINT32_MAX);
 		check_building(seed, false, 3 * seed);
 		check_building(seed, true, UINT32_MAX);
+	}
+}
+
+/* Records that are not compressed: the stage sees what the output gets, at its place, on either thread. */
+static void check_looking(unsigned seed, unsigned nr_allowed)
+{
+	static const struct stage_ops ops = {.name = "looks", .look = see_in_ring, .process = see_batch};
+	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	struct looker looker = {.stage.ops = &ops, .nr_allowed = nr_allowed};
+	struct buf put = {0}, expected = {0}, bytes = {0};
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+	struct writer_end end;
+	size_t nr_records = 0;
+	const int fd = memfd_create("out", MFD_CLOEXEC);
+	const struct batch_pool_params params = {.no_index = true, .nr_pipelines = 1, .extent_bytes = 1 << 20};
+
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &looker.stage);
+	for (unsigned i = 0; i < 60; i++) {
+		const size_t before = put.len;
+		inner->waits = rand_r(&seed) % 8; /* for a device */
+		if (rand_r(&seed) % 4 == 0)       /* the stage has seen all */
+			assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+		take_chunk(writer, &seed, true, &put, &nr_records);
+		buf_put(&expected, put.data + before, put.len - before);
+		if (rand_r(&seed) % 4 == 0) {
+			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
+			buf_put(&expected, &mark, sizeof(mark));
+		}
+		if (rand_r(&seed) % 8 == 0)
+			assert_int_equal(writer_commit(writer, rand_r(&seed) % 2), 0);
+	}
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+	assert_int_equal(writer_end(writer, &end), 0);
+	assert_int_equal(looker.seen.len, expected.len);
+	assert_memory_equal(looker.seen.data, expected.data, expected.len);
+	assert_true(looker.nr_batches);
+	assert_in_range(looker.nr_looks, 1, nr_allowed == UINT32_MAX ? nr_allowed : nr_allowed + 1);
+	assert_int_equal(end.stored, expected.len);
+	assert_int_equal(pread(fd, buf_extend(&bytes, end.stored), end.stored, 0), end.stored);
+	assert_memory_equal(bytes.data, expected.data, expected.len);
+	extent_list_fini(&end.extents);
+	batch_pool_free(pool);
+	buf_fini(&put);
+	buf_fini(&expected);
+	buf_fini(&bytes);
+	buf_fini(&looker.seen);
+	close(fd);
+}
+
+static void test_what_is_seen_in_its_ring(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 8; seed++) {
+		check_looking(seed, UINT32_MAX);
+		check_looking(seed, 20 * seed);
 	}
 }
 
@@ -2623,6 +2706,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_that_are_no_records),
 		cmocka_unit_test(test_damage_in_a_stream_ends_where_another_begins),
 		cmocka_unit_test(test_what_is_compressed_in_its_ring),
+		cmocka_unit_test(test_what_is_seen_in_its_ring),
 		cmocka_unit_test(test_extents_stay_long_where_some_records_hardly_repeat),
 		cmocka_unit_test(test_what_is_old_is_committed),
 		cmocka_unit_test(test_the_last_is_held),

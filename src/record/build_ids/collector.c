@@ -579,9 +579,9 @@ static void observe_extent(struct collector *collector, struct batch *batch)
 	collector->tally = NULL;
 }
 
-static bool look(struct stage *stage, const struct span spans[], unsigned nr_spans, struct extent_tally *tally)
+static size_t look(struct stage *stage, const struct span spans[], unsigned nr_spans, const struct stage_look *how)
 {
-	return collector_look((struct collector *)stage, spans, nr_spans, tally);
+	return collector_look((struct collector *)stage, spans, nr_spans, how);
 }
 
 static int process(struct stage *stage, struct batch *batch)
@@ -746,13 +746,16 @@ static void take_run(struct collector *collector, const uint8_t *bytes, const st
 }
 
 /*
- * The samples of fixed layout that the bytes begin with: nearly all that passes here. Returns how many bytes they take.
+ * The samples of fixed layout that the bytes begin with, as far as they begin in the first `most`: nearly all that
+ * passes here. Returns how many bytes they take.
  */
-static size_t observe_run(struct collector *collector, const uint8_t *bytes, size_t len)
+static size_t observe_run(struct collector *collector, const uint8_t *bytes, size_t len, uint64_t most)
 {
 	struct scan *scan = &collector->scan;
 	uint64_t room = collector->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
 	struct sample_batch run;
+
+	room = room < most ? room : most;
 
 	if (collector->tally)
 		fixed_samples_scan_tally(&scan->fixed, &scan->pages, (struct span){bytes, len}, collector->tally, &run);
@@ -780,17 +783,17 @@ static size_t observe_examined(struct collector *collector, const uint8_t *bytes
 	return len;
 }
 
-/* Whole records; returns how many bytes they take, or SIZE_MAX. */
-static size_t observe_records(struct collector *collector, const uint8_t *bytes, size_t len)
+/* Whole records, as far as they begin in the first `most` bytes; returns how many bytes they take, or SIZE_MAX. */
+static size_t observe_records(struct collector *collector, const uint8_t *bytes, size_t len, size_t most)
 {
 	struct perf_event_header header;
 	size_t at = observe_examined(collector, bytes, len);
 
 	if (at == SIZE_MAX)
 		return at;
-	for (;;) {
-		at += observe_run(collector, bytes + at, len - at);
-		if (len - at < sizeof(header))
+	while (at < most) {
+		at += observe_run(collector, bytes + at, len - at, most - at);
+		if (at >= most || len - at < sizeof(header))
 			break;
 		memcpy(&header, bytes + at, sizeof(header));
 		if (header.size > len - at)
@@ -822,7 +825,7 @@ static size_t observe_joined(struct collector *collector, struct span front, str
 static bool observe(struct collector *collector, const struct span spans[], unsigned nr_spans)
 {
 	const uint8_t *first = spans[0].ptr;
-	size_t used = observe_records(collector, first, spans[0].len);
+	size_t used = observe_records(collector, first, spans[0].len, SIZE_MAX);
 
 	if (used == SIZE_MAX)
 		return false;
@@ -832,7 +835,19 @@ static bool observe(struct collector *collector, const struct span spans[], unsi
 	if (joined == SIZE_MAX)
 		return false;
 	size_t left = spans[1].len - joined;
-	return observe_records(collector, (const uint8_t *)spans[1].ptr + joined, left) == left;
+	return observe_records(collector, (const uint8_t *)spans[1].ptr + joined, left, SIZE_MAX) == left;
+}
+
+/* Records that begin in the first `most` bytes of the first span; or the one that ends in the second. 0: it failed. */
+static size_t observe_first(struct collector *collector, const struct span spans[], unsigned nr_spans, size_t most)
+{
+	const uint8_t *first = spans[0].ptr;
+	size_t used = observe_records(collector, first, spans[0].len, most);
+
+	if (used)
+		return used == SIZE_MAX ? 0 : used;
+	size_t joined = nr_spans < 2 ? SIZE_MAX : observe_joined(collector, spans[0], spans[1]);
+	return joined == SIZE_MAX ? 0 : spans[0].len + joined;
 }
 
 void collector_observe(struct collector *collector, uint64_t offset, const struct span spans[], unsigned nr_spans)
@@ -852,22 +867,43 @@ void collector_observe_staged(struct collector *collector, const struct span spa
 		collector->gave_up = !observe(collector, spans, nr_spans) || keep_sample(collector);
 }
 
+static size_t look_at_first(struct collector *collector, const struct span spans[], unsigned nr_spans,
+			    const struct stage_look *how)
+{
+	if (!collector->end)
+		collector->start = collector->end = collector->scan.place = how->offset;
+	size_t seen = how->offset == collector->end ? observe_first(collector, spans, nr_spans, how->most) : 0;
+	collector->end += seen;
+	return seen;
+}
+
+static size_t look_at_all(struct collector *collector, const struct span spans[], unsigned nr_spans,
+			  struct extent_tally *tally)
+{
+	const size_t total = span_total(spans, nr_spans);
+
+	collector->tally = tally;
+	collector->staged_bytes += total;
+	bool seen = observe(collector, spans, nr_spans);
+	collector->tally = NULL;
+	return seen ? total : 0;
+}
+
 /* Visits to rings are many: of their last samples only those in front of a LOST record are kept, and the last of all.
  */
-bool collector_look(struct collector *collector, const struct span spans[], unsigned nr_spans,
-		    struct extent_tally *tally)
+size_t collector_look(struct collector *collector, const struct span spans[], unsigned nr_spans,
+		      const struct stage_look *how)
 {
 	if (collector->gave_up)
-		return false;
-	collector->tally = tally;
-	collector->staged_bytes += span_total(spans, nr_spans);
-	collector->gave_up = !observe(collector, spans, nr_spans);
-	collector->tally = NULL;
+		return 0;
+	size_t seen = how->tally ? look_at_all(collector, spans, nr_spans, how->tally)
+				 : look_at_first(collector, spans, nr_spans, how);
 	if (collector->sample) {
 		copy_front(collector->sample, collector->front);
 		collector->sample = collector->front;
 	}
-	return !collector->gave_up;
+	collector->gave_up = !seen;
+	return seen;
 }
 
 /* Of the file that the region is in. */

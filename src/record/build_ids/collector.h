@@ -108,9 +108,10 @@ void collector_free(struct collector *collector); /* NULL is fine */
  */
 void collector_observe(struct collector *collector, uint64_t offset, const struct span spans[], unsigned nr_spans);
 void collector_observe_staged(struct collector *collector, const struct span spans[], unsigned nr_spans);
-/* As collector_observe_staged(), of records in a ring, counted in `tally`. false: it was not able to. */
-bool collector_look(struct collector *collector, const struct span spans[], unsigned nr_spans,
-		    struct extent_tally *tally);
+/* Of records in a ring, as the stage's look(): as collector_observe(), or with a tally as collector_observe_staged().
+ */
+size_t collector_look(struct collector *collector, const struct span spans[], unsigned nr_spans,
+		      const struct stage_look *how);
 
 /*
  * The collector as a stage, which calls one of these functions for each batch. It must be behind all stages that
