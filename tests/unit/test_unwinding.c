@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 #include "stream/stream.h"
 #include "stream/writer.h"
 #include "unwind/unwind.h"
+#include "unwind/unwind_memory.h"
 
 /* Source: <asm/perf_regs.h>. FP, SP, PC: where they are among the registers that are sampled. */
 #ifdef __aarch64__
@@ -85,6 +87,17 @@ int __wrap_unwind_object_build(struct unwind_object *object, int fd, struct diag
 		pthread_cond_wait(&met, &meeting);
 	pthread_mutex_unlock(&meeting);
 	return __real_unwind_object_build(object, fd, reterr);
+}
+
+void __real_unwind_object_free(struct unwind_object *object);
+void __wrap_unwind_object_free(struct unwind_object *object);
+
+static unsigned nr_given_up; /* objects */
+
+void __wrap_unwind_object_free(struct unwind_object *object)
+{
+	nr_given_up++;
+	__real_unwind_object_free(object);
 }
 
 /* Behind the stage. It keeps the records. */
@@ -402,6 +415,32 @@ static void expect_one_frame(struct fixture *f)
 	expect_chain(f, &records, false, FRAMES(CALL));
 	expect_chain(f, &records, true, FRAMES(CALL));
 	assert_int_equal(records.len, 0);
+}
+
+/* A process maps one file after the other, each in place of the one before. */
+static void test_files_that_are_not_mapped_any_more(void **state)
+{
+	enum { NR_FILES = 6000, NR_KEPT = 4096, NR_MORE = NR_KEPT / 4 };
+	struct fixture *f = *state;
+
+	nr_given_up = 0;
+	for (unsigned i = 0; i < NR_FILES; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "/none/%u", i);
+		put_map_of(f, PID, name, i + 1);
+		if (i % 100 != 99)
+			continue;
+		give(f);
+		flush(f, STAGE_ROUND, 2);
+		f->batch.len = 0;
+	}
+	assert_in_range(nr_given_up, NR_FILES - NR_KEPT - NR_MORE - 100, NR_FILES - NR_KEPT);
+	put_sample(f, PERF_RECORD_MISC_USER, NR_FILES + 1);
+	give(f);
+	flush(f, STAGE_ROUND, 2);
+	struct span records = buf_span(&f->sink.records);
+	expect_chain(f, &records, false, FRAMES(CALL, CALLER - 1));
+	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], 1);
 }
 
 static void test_unknown_process(void **state)
@@ -969,6 +1008,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_known_maps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_tables_are_built_beside_each_other, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_batches_are_passed_on_early, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_files_that_are_not_mapped_any_more, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unknown_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_memory_runs_short, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_process_that_has_changed_since, set_up, tear_down),
