@@ -141,7 +141,7 @@ def test_two_living_builds_have_their_build_ids(millrace, perf, builds, tmp_path
         perf(reader, '-i', data)
 
 
-@pytest.mark.parametrize('mode', MODES[:2], ids=' '.join)  # with --no-buildid the times of the samples are not told
+@pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_written_in_place(millrace, builds, tmp_path, mode):
     """The inode stays, what is in it does not."""
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A; sleep 0.3; cat $B/v2 >$A; $B/v2', *mode)

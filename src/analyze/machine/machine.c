@@ -21,6 +21,7 @@
 #include "base/pool.h"
 #include "base/span.h"
 #include "perfdata/feature.h"
+#include "perfdata/ledger.h"
 #include "perfdata/object_id.h"
 #include "read/session.h"
 #include "tasks/maps.h"
@@ -154,20 +155,36 @@ static const char *recorded_arch(const struct machine *machine)
 	return machine->session ? session_arch(machine->session) : NULL;
 }
 
+/*
+ * When samples were taken. Recorders that look at no record (-B) leave the feature at 0; the ledger has the time from
+ * the first event to the last. {0}: not known.
+ */
+static struct feature_sample_time sample_times(const struct session *session)
+{
+	struct feature_sample_time times = {0};
+	struct ledger ledger = {0};
+	struct span payload;
+
+	if (session_feature(session, FEATURE_SAMPLE_TIME, &payload))
+		feature_decode_sample_time(payload, &times);
+	if (times.last_ns || !session_feature(session, FEATURE_LEDGER, &payload) || ledger_decode(payload, &ledger))
+		return times;
+	times = (struct feature_sample_time){ledger.started_ns, ledger.ended_ns};
+	ledger_fini(&ledger);
+	return times;
+}
+
 /* What distinguishes the files of this machine from those that were mapped. */
 static void learn_origin(struct dso_table *dsos, const struct session *session)
 {
 	const struct session_info *info = session_info(session);
 	int64_t booted_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME));
 	const char *host = recorded_host(session);
-	struct feature_sample_time times = {0};
+	const struct feature_sample_time times = sample_times(session);
 	struct utsname here;
-	struct span payload;
 
 	session_feature(session, FEATURE_MAPPED_FILES, &dsos->file_ids);
 	session_feature(session, FEATURE_PERF_MAPS, &dsos->perf_maps);
-	if (session_feature(session, FEATURE_SAMPLE_TIME, &payload))
-		feature_decode_sample_time(payload, &times);
 	dsos->of_another_machine = host && (uname(&here) || strcmp(host, here.nodename) != 0);
 	dsos->of_this_boot = info->mtime_ns > booted_ns;
 	dsos->times = (struct mapping_times){info->can_reopen ? info->mtime_ns : 0, times.first_ns, times.last_ns};
