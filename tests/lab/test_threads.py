@@ -115,6 +115,8 @@ chmod +x /bin/returns
 record and-back -a --threads=cpu -- sh -c 'crowd 500; returns 3 and-back.err; crowd 500; returns 3 and-back.err
 	crowd 500'
 record and-back-other -C 2 -- sh -c 'returns 3 and-back-other.err; taskset -c 3 /bin/syscalls -t 1 -n 500'
+t and-back-values /bin/millrace record -a -e '{raw_syscalls:sys_enter,raw_syscalls:sys_exit}:S' -o and-back-values \
+	-- sh -c 'returns 3 and-back-values.err; taskset -c 3 /bin/syscalls -t 1 -n 500'
 record and-back-command --threads=core -- sh -c 'crowd 500; cpu 3 0; cpu 3 1; crowd 500'
 t back-loss /bin/millrace report --loss -i and-back
 cpu 7 0
@@ -304,6 +306,12 @@ def test_task_events_of_another_cpu_that_comes_back(machine, perf):
     machine.done('and-back-other')
     assert records(perf, machine.out / 'and-back-other') == []
     assert task_events(perf, machine.out / 'and-back-other')['syscalls', 'COMM exec', ''] == 1
+
+
+def test_names_where_a_cpu_comes_back_and_samples_have_values(machine, perf):
+    err = machine.done('and-back-values')
+    assert 'CPU 3 came online again: its samples are not recorded, its task events are from now on' in err
+    assert task_events(perf, machine.out / 'and-back-values')['syscalls', 'COMM exec', ''] == 1
 
 
 def test_a_command_goes_on_where_a_cpu_comes_back(machine, perf):

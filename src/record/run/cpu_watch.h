@@ -22,7 +22,7 @@ struct cpu_blind {
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC; to_ns 0: until the end */
 };
 
-/* Opens the events of the CPU again. 0; 1: all but those of overwrite rings; or -errno and why: eventset_reopen() */
+/* eventset_reopen(). 0; 1: task events are open, not those of all samples; or -errno and why */
 typedef int cpu_reopen(void *ctx, int cpu, struct diag *reterr);
 
 struct cpu_watch {

@@ -934,13 +934,20 @@ static bool is_of_cpu(const struct eventset *set, size_t slot, int cpu)
 	return set->plan->slots[slot].cpu == cpu && set->fds[slot] >= 0;
 }
 
+/* Ids in overwrite rings, and among values, stay as they are. */
+static bool is_left_out(const struct eventset *set, size_t slot)
+{
+	return set->plan->slots[slot].ring >= set->plan->nr_drained ||
+	       has_more_ids(&set->events->events[set->plan->slots[slot].event].attr);
+}
+
 static int reopen_slots(struct eventset *set, int cpu, struct reopening *reopening, struct diag *reterr)
 {
 	size_t nr = set->plan->nr_slots;
 	int err = 0, left_out = 0;
 
 	for (size_t i = 0; i < nr && !err; i++)
-		if (is_of_cpu(set, i, cpu) && set->plan->slots[i].ring >= set->plan->nr_drained)
+		if (is_of_cpu(set, i, cpu) && is_left_out(set, i))
 			left_out = 1;
 		else if (is_of_cpu(set, i, cpu))
 			err = reopen_slot(set, i, reopening, reterr);
@@ -975,7 +982,7 @@ int eventset_reopen(struct eventset *set, int cpu, struct diag *reterr)
 		nr_of_cpu += is_of_cpu(set, i, cpu);
 	}
 	for (size_t i = 0; i < set->events->nr && !err; i++)
-		if (has_more_ids(&set->events->events[i].attr))
+		if (set->events->events[i].attr.task && has_more_ids(&set->events->events[i].attr))
 			err = diag_set(reterr, -EOPNOTSUPP, "not with values in samples (:S)");
 	if (!err)
 		err = allow_fds(set->needed_fds + nr_of_cpu, reterr);

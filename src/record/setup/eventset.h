@@ -81,7 +81,7 @@ int eventset_switch(struct eventset *set, int event, bool on);
 /*
  * Opens the events of a CPU again: the kernel ended them when it went offline. Their records come into the rings of
  * before, with the ids of before. To be called by the thread that opened them; threads may drain the rings. 0; 1: all
- * but those of overwrite rings; or -errno: not all are open.
+ * but those of overwrite rings, or with values in samples (:S); or -errno: not all are open.
  */
 int eventset_reopen(struct eventset *set, int cpu, struct diag *reterr);
 
