@@ -20,10 +20,10 @@
 
 #include "base/clock.h"
 #include "perfdata/record.h"
+#include "record/drain/relief.h"
 #include "stream/batch_pool.h"
 #include "stream/pipeline.h"
 #include "stream/producers.h"
-#include "stream/relief.h"
 #include "stream/ring.h"
 #include "stream/stage.h"
 #include "stream/stream.h"

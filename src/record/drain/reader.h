@@ -79,9 +79,7 @@ struct reader {
 	/* borrowed; CPUs that the thread may run on; NULL: it inherits the affinity of the recorder */
 	const struct cpuset *affinity;
 	int realtime; /* as in priority_raise() */
-	/*
-	 * it also stores, if nothing is compressed, and a relief thread drains when that takes long (stream/relief.h)
-	 */
+	/* it also stores, if nothing is compressed, and a relief thread drains when that takes long: relief.h */
 	bool stores;
 	/* 0: none; the end of its process is known by SIGCHLD, so its events are not counted in nr_tasks */
 	pid_t workload;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "stream/relief.h"
+#include "record/drain/relief.h"
 
 #include <errno.h>
 #include <pthread.h>
