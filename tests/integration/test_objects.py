@@ -330,6 +330,19 @@ def test_objects_that_were_written_to_are_reported(program, builds, tmp_path):
            f'code in {tmp_path}/{APP} has no names\n' in done.err, done.err
 
 
+def test_the_limit_is_that_of_all_files(program, builds, tmp_path):
+    """With --switch-output: a recorder that goes on for weeks fills no disk."""
+    run = ''.join(f'cp {builds}/{name} {name}; truncate -s 600M {name}; sleep 0.1; ./{name} 0.3; rm {name}; '
+                  'kill -USR2 $PPID; sleep 0.3; ' for name in ('v1', 'v2'))
+    done = run_command([program, 'record', '--switch-output', '--buildid-dir', 'cache', '-e', 'cpu-clock', '-o', 'data',
+                        '--', 'sh', '-ec', run], cwd=tmp_path)
+    kept = [path for path in (tmp_path / 'cache').glob('.build-id/*/*/elf') if path.stat().st_size == 600 << 20]
+    for path in kept:
+        path.unlink()
+    assert len(kept) == 1, done.err
+    assert '1 objects to which their paths do not lead are not kept: together they are larger than 1073 MB' in done.err
+
+
 def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
     cache = tmp_path / 'cache'
     inodes = set()

@@ -2,6 +2,7 @@
 #include "record/output/finish.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,6 +120,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 {
 	AUTO_BUF struct buf build_ids = {0}, files = {0}, perf_maps = {0}, gone = {0};
 	AUTO_EXTENTS struct extent_list extents = {0};
+	const uint64_t cached = params->cache_bytes ? atomic_load(params->cache_bytes) : 0;
 	struct collected collected = {.build_ids = &build_ids,
 				      .files = &files,
 				      .all = params->all_build_ids,
@@ -130,6 +132,7 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .kept = {.directory = params->cache,
 					       .outside = params->cache ? process_outside_namespace() : 0,
 					       .max_bytes = params->cache_max_bytes,
+					       .bytes = cached,
 					       .bundle = params->bundle}};
 
 	if (!has_extents(params))
@@ -143,6 +146,8 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 		int err = scan(params, result->data_bytes, &collected);
 		if (params->shows_progress)
 			progress_end(&progress);
+		if (params->cache_bytes)
+			atomic_fetch_add(params->cache_bytes, collected.kept.bytes - cached);
 		say_kept(params, &collected.kept);
 		say_gone(&collected);
 		if (err)

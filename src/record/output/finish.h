@@ -30,10 +30,11 @@ struct finish_params {
 	/* directory for copies of objects that will not be found later; NULL: none are made */
 	const char *cache;
 	uint64_t cache_max_bytes;
-	bool bundle;                         /* the recording will be read on other machines */
-	int64_t until_ns;                    /* CLOCK_REALTIME: when the recording ended; 0: it ends now */
-	bool build_ids;                      /* look up the build-ids of sampled objects */
-	bool shows_progress;                 /* of what is read back, on standard error */
+	_Atomic uint64_t *cache_bytes; /* caller's: copied into it so far, at most so many; NULL where there is none */
+	bool bundle;                   /* the recording will be read on other machines */
+	int64_t until_ns;              /* CLOCK_REALTIME: when the recording ended; 0: it ends now */
+	bool build_ids;                /* look up the build-ids of sampled objects */
+	bool shows_progress;           /* of what is read back, on standard error */
 	struct collector *const *collectors; /* of the file itself; see struct collect_region */
 	size_t nr_collectors;
 	const struct collect_region *parts; /* the other files of a data directory; borrowed */

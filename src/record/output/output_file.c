@@ -434,6 +434,7 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->watch = common->watch;
 	params->cache = common->cache;
 	params->cache_max_bytes = common->options->cache.max_bytes;
+	params->cache_bytes = common->cache_bytes;
 	params->bundle = common->options->cache.bundle;
 	for (size_t i = 0; i < output->files.nr; i++)
 		collectors[i] = collector_of(output->files.files[i].stages);

@@ -41,6 +41,7 @@ struct output_params {
 	struct object_watch *watch; /* keeps objects open; NULL: none */
 	/* directory for copies of objects that will not be found later; NULL: none are made */
 	const char *cache;
+	_Atomic uint64_t *cache_bytes;      /* caller's: copied by all outputs so far */
 	struct task_log *task_log;          /* has the state of all tasks; NULL: it is read from /proc */
 	const struct thread_layout *layout; /* who drains what; NULL: one thread does */
 	struct stage_maker *makers;         /* of the stages of each output; NULL: none */

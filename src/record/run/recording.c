@@ -85,6 +85,7 @@ struct recording {
 	struct feature_compressed compressed;
 	struct object_watch *watch;     /* NULL: no build-ids are wanted */
 	char *cache;                    /* heap; as in output_params */
+	_Atomic uint64_t cache_bytes;   /* likewise */
 	struct task_log *task_log;      /* NULL: one file is all there will be */
 	struct stage_maker *makers;     /* of the stages of each output */
 	struct unwinding *unwinding;    /* NULL: no event needs it */
@@ -602,6 +603,7 @@ static int open_watch(struct recording *rec, struct diag *reterr)
 	if (!rec->options->build_ids || rec->output.dest.pipe)
 		return 0;
 	rec->common.cache = rec->cache = name_cache(rec->options);
+	rec->common.cache_bytes = &rec->cache_bytes;
 	const struct object_watch_params params = {.target = rec->options->target,
 						   .interval_ns = event_list_interval_ns(rec->options->events),
 						   .bpf = wants_bpf_events(rec->options->events),
