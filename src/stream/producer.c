@@ -277,6 +277,16 @@ static void note_taken(struct producer *producer, size_t bytes)
 	producer->writer.queued += bytes;
 }
 
+/* Of the spans what a stage may look at next, so that it has room in the batch. 0: nothing has. */
+static unsigned cut_to_room(const struct producer *producer, struct span spans[2])
+{
+	const size_t room = producer->pipeline->pool->extent_bytes - producer->filling->batch.len;
+
+	if (room < MOST_SEEN_BYTES && room < span_total(spans, 2))
+		spans_cut(spans, whole_records(spans, room));
+	return !!spans[0].len + !!spans[1].len;
+}
+
 /*
  * Copies the first records of the spans, for a device that reads memory itself. The stage looks at some KiB of them,
  * and then they are copied: both read a ring that another CPU has written, but only the first waits for its cache, and
@@ -289,10 +299,13 @@ static size_t copy_seen(struct producer *producer, const struct span spans[2])
 	struct span left[2] = {spans[0], spans[1]};
 	size_t bytes = 0;
 
-	while (left[0].len && producer->pipeline->pool->extent_bytes - batch->len >= MOST_SEEN_BYTES) {
-		const struct stage_look how = {.offset = offset_of_filled(producer), .most = PIECE_BYTES};
-		const size_t seen = stage->ops->look(stage, left, left[1].len ? 2 : 1, &how);
+	while (left[0].len) {
 		struct span piece[2] = {left[0], left[1]};
+		const unsigned nr = cut_to_room(producer, piece);
+		const struct stage_look how = {.offset = offset_of_filled(producer), .most = PIECE_BYTES};
+		if (!nr)
+			break;
+		const size_t seen = stage->ops->look(stage, piece, nr, &how);
 		producer->stage_looks = seen;
 		if (!seen)
 			break;
@@ -316,9 +329,22 @@ static bool may_look(const struct producer *producer)
 	return producer->stage_looks && producer->writer.has_time && !producer->writer.producers;
 }
 
+/* What was copied into the present batch so far, by the stage. false: it cannot look any more. */
+static bool see_copied(struct producer *producer)
+{
+	struct stage *stage = producer->pipeline->stages;
+	const struct batch_job *job = producer->filling;
+	const struct span records = {job->batch.records, job->batch.len};
+	const struct stage_look how = {.offset = offset_of_filled(producer) - records.len, .most = records.len};
+
+	if (records.len)
+		producer->stage_looks = stage->ops->look(stage, &records, 1, &how);
+	return producer->stage_looks;
+}
+
 /*
- * Whether the stage looks at what is copied into the present batch: at all of it or nothing. It can do so for each
- * batch that begins when it has seen all others. false: that has changed, and the batch is handed over.
+ * Whether the stage looks at what is copied into the present batch: at all of it or nothing. It can do so when it has
+ * seen all others. false: it does so no more, and the batch is handed over.
  */
 static bool choose_look(struct producer *producer)
 {
@@ -327,9 +353,11 @@ static bool choose_look(struct producer *producer)
 	bool looks = may_look(producer) && !producer->builder && waits_for_device(pipeline);
 
 	if (!job->came_len)
-		job->seen = looks && !atomic_load_explicit(&pipeline->nr_unseen, memory_order_acquire);
-	else if (job->seen && !looks)
-		return false;
+		job->seen = false;
+	if (job->seen)
+		return looks;
+	if (looks && !atomic_load_explicit(&pipeline->nr_unseen, memory_order_acquire))
+		job->seen = see_copied(producer);
 	return true;
 }
 
@@ -364,7 +392,7 @@ static bool may_build(const struct producer *producer, size_t bytes)
 	enum { LEAST_BYTES = 32 << 10 };
 	const struct batch_pool *pool = producer->pipeline->pool;
 
-	return producer->builder && may_look(producer) &&
+	return producer->builder && may_look(producer) && producer->writer.has_time_to_compress &&
 	       atomic_load_explicit(&pool->level_now, memory_order_relaxed) == 1 &&
 	       (producer->builds || bytes >= LEAST_BYTES);
 }
@@ -529,6 +557,8 @@ static int64_t copy(struct producer *producer, struct span left[2])
 			return (int64_t)bytes;
 		if (producer->filling->came_len)
 			producer_seal(producer);
+		else
+			producer->filling->seen = producer->stage_looks = false; /* there is room: it cannot look */
 	}
 }
 
@@ -716,8 +746,7 @@ void producer_prepare(struct producer *producer)
 	extent_builder_free(take_ptr(producer->builder));
 	if (wanted && pool->level == 1 && !pool->thorough)
 		(void)!extent_builder_new(pool->stats, &producer->builder); /* else they are copied */
-	producer->stage_looks =
-		wanted && (producer->builder || (pool->no_index && pool->extent_bytes >= 4 * MOST_SEEN_BYTES));
+	producer->stage_looks = wanted && (producer->builder || pool->no_index);
 }
 
 /* What it holds is in the line; the pipeline counts it as its own from here on. */

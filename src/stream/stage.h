@@ -75,7 +75,7 @@ struct stage_ops {
 	/*
 	 * NULL: not wanted. In place of process(), in order with it, for records in their ring, and marks, by the
 	 * thread that drains: neither waits nor allocates. One record may lie in two spans. Returns the bytes of those
-	 * that it has seen: all, or without `tally` some. 0: they, and all later ones, are given to process().
+	 * that it has seen: all, or without `tally` the first. 0: they, and all later ones, are given to process().
 	 */
 	size_t (*look)(struct stage *stage, const struct span spans[], unsigned nr_spans, const struct stage_look *how);
 	/* Owns the batch: passes it on or frees it, also after an error. 0, or -errno, with which the output ends. */

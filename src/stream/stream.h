@@ -90,7 +90,7 @@ struct stream {
 	size_t nr_tapped;
 	struct stream_storage *storage;   /* borrowed; NULL: workers store */
 	struct ring_converter *converter; /* borrowed; NULL: none */
-	bool only_copies; /* its thread has so many rings that it has no time to compress what is in them */
+	bool compresses_later; /* its thread has so many rings that it has no time to compress what is in them */
 	/* visits to rings: to come that only copy; that did since the last time that one was late; others since then */
 	unsigned visits_to_copy, visits_copied, visits_converted;
 	/*

@@ -56,7 +56,8 @@ struct writer {
 	struct producers *producers;      /* shared with other streams of the same output; NULL: there are none */
 	uint64_t producer_epoch;          /* epoch of the last pass that was reported to `producers` */
 	struct ring_converter *converter; /* set by its stream around take(): stream.h; NULL: none */
-	bool has_time;                    /* likewise: what is taken may be compressed by this thread */
+	bool has_time;                    /* likewise: a stage may look at what is taken, on this thread */
+	bool has_time_to_compress;        /* likewise: and it may be compressed */
 	uint64_t built_ns;                /* CPU time of that */
 };
 

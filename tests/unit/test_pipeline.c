@@ -2078,7 +2078,7 @@ static void take_chunk(struct writer *writer, unsigned *seed, bool random, struc
 	struct span spans[2] = {{front, split}, {back, len - split}};
 	const bool in_time = rand_r(seed) % 8;
 	for (size_t left = len; left;) {
-		writer->has_time = in_time;
+		writer->has_time = writer->has_time_to_compress = in_time;
 		int64_t taken = writer_take(writer, spans, 2);
 		if (taken == -EAGAIN) {
 			assert_int_equal(writer_complete(writer, WRITER_ROOM), 0);
@@ -2095,7 +2095,7 @@ static void take_chunk(struct writer *writer, unsigned *seed, bool random, struc
 		if (!spans[0].len) /* as a ring's */
 			spans[0] = spans[1], spans[1] = (struct span){0};
 		if (left && !spans[1].len) {
-			writer->has_time = false;
+			writer->has_time = writer->has_time_to_compress = false;
 			assert_int_equal(writer_queue(writer, spans, 1), 0);
 			left = 0;
 		}
@@ -2179,7 +2179,7 @@ static void test_what_is_compressed_in_its_ring(void **state)
 }
 
 /* Records that are not compressed: the stage sees what the output gets, at its place, on either thread. */
-static void check_looking(unsigned seed, unsigned nr_allowed)
+static void check_looking(unsigned seed, unsigned nr_allowed, size_t extent_bytes)
 {
 	static const struct stage_ops ops = {.name = "looks", .look = see_in_ring, .process = see_batch};
 	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
@@ -2190,7 +2190,7 @@ static void check_looking(unsigned seed, unsigned nr_allowed)
 	struct writer_end end;
 	size_t nr_records = 0;
 	const int fd = memfd_create("out", MFD_CLOEXEC);
-	const struct batch_pool_params params = {.no_index = true, .nr_pipelines = 1, .extent_bytes = 1 << 20};
+	const struct batch_pool_params params = {.no_index = true, .nr_pipelines = 1, .extent_bytes = extent_bytes};
 
 	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
@@ -2232,8 +2232,9 @@ static void test_what_is_seen_in_its_ring(void **state)
 {
 	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
-		check_looking(seed, UINT32_MAX);
-		check_looking(seed, 20 * seed);
+		check_looking(seed, UINT32_MAX, 1 << 20);
+		check_looking(seed, UINT32_MAX, (64 + 8 * seed) << 10);
+		check_looking(seed, 20 * seed, 1 << 20);
 	}
 }
 
@@ -2264,7 +2265,7 @@ static void test_extents_stay_long_where_some_records_hardly_repeat(void **state
 			while (len < VISIT_BYTES)
 				len += make_record(&seed, i % each == 0, records + len);
 			for (size_t at = 0; at < len;) {
-				writer->has_time = true;
+				writer->has_time = writer->has_time_to_compress = true;
 				int64_t taken = writer_take(writer, &(struct span){records + at, len - at}, 1);
 				if (taken == -EAGAIN)
 					taken = writer_complete(writer, WRITER_ROOM);

@@ -1059,7 +1059,7 @@ struct sipping {
 	struct writer writer;
 	struct writer *inner;
 	size_t most;
-	bool had_time; /* at the last visit */
+	bool had_time, had_more; /* at the last visit */
 };
 
 static int64_t sipping_take(struct writer *writer, const struct span spans[], unsigned nr_spans)
@@ -1069,6 +1069,7 @@ static int64_t sipping_take(struct writer *writer, const struct span spans[], un
 
 	assert_true(nr_spans == 1 || spans[1].len);
 	sipping->had_time = writer->has_time;
+	sipping->had_more = writer->has_time_to_compress;
 	if (part.len > sipping->most)
 		part.len = sipping->most;
 	int err = writer_queue(sipping->inner, &part, 1);
@@ -1143,7 +1144,7 @@ static void test_a_visit_ends_at_the_first_head(void **state)
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 }
 
-/* Who comes late to a ring, or has too many of them, only copies. */
+/* Who comes late to a ring only copies; who has too many of them does not compress. */
 static void test_who_has_time(void **state)
 {
 	enum { VISITS_OF_THE_LATE = 64 };
@@ -1158,14 +1159,15 @@ static void test_who_has_time(void **state)
 	sipping->most = RING_BYTES;
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &sipping->inner), 0);
 	for (unsigned visit = 0; visit < VISITS_OF_THE_LATE + 20; visit++) {
-		stream.only_copies = visit % 2;
+		stream.compresses_later = visit % 2;
 		do
 			assert_true(produce(&fake, fake.next++));
 		while (visit == 2 && fake.page.data_head - fake.page.data_tail < RING_BYTES / 4 * 3);
 		assert_true(stream_pump(&stream, STREAM_ALL) > 0);
 		bool late = visit >= 2 && visit < 2 + VISITS_OF_THE_LATE;
-		assert_int_equal(sipping->had_time, !late && !stream.only_copies);
-		assert_false(stream.writer->has_time); /* not beside a visit */
+		assert_int_equal(sipping->had_time, !late);
+		assert_int_equal(sipping->had_more, !late && !stream.compresses_later);
+		assert_false(stream.writer->has_time || stream.writer->has_time_to_compress); /* not beside a visit */
 	}
 	assert_int_equal(writer_close(sipping->inner, NULL), 0);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);

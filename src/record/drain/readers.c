@@ -42,7 +42,7 @@ static void assign(struct readers *readers, const struct readers_params *params)
 			reader->nr_streams++;
 		}
 		for (size_t i = 0; i < reader->nr_streams; i++)
-			reader->streams[i]->only_copies = reader->nr_rings > MOST_RINGS_TO_COMPRESS;
+			reader->streams[i]->compresses_later = reader->nr_rings > MOST_RINGS_TO_COMPRESS;
 	}
 }
 
