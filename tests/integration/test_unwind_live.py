@@ -297,6 +297,26 @@ def test_program_in_another_mount_namespace(millrace, programs, spawn, tmp_path)
     assert len(found) >= 30 and len(short) <= min(not_copied(done.err), len(found) // 20)
 
 
+@pytest.mark.parametrize('options', [[]], ids=['file'])
+def test_programs_that_are_gone(options, millrace, programs, tmp_path):
+    """They have ended, and are deleted, or where they were mounted is no more, when their samples are looked at."""
+    mounted, path = tmp_path / 'mounted', tmp_path / 'perf.data'
+    mounted.mkdir()
+    script = (f'cp {programs}/deep {tmp_path}/gone; {tmp_path}/gone -m 200; rm {tmp_path}/gone; '
+              f'mount -t tmpfs none {mounted}; cp {programs}/deep {mounted}/away; {mounted}/away -m 200; '
+              f'umount -l {mounted}')
+    done = millrace('record', *UNWIND, '-o', path, *options, '--', 'unshare', '-m', 'sh', '-ec', script, binary=True)
+    if '-' in options:
+        path.write_bytes(done.out)
+    assert not (mounted / 'away').exists()
+    check_no_stack(path)
+    text = millrace('script', '-i', path, '-F', 'comm,ip,sym,dso').out
+    for program in tmp_path / 'gone', mounted / 'away':
+        found = [len(sample.strip().splitlines()) - 1 for sample in text.split('\n\n') if f'({program})' in sample]
+        short = [frames for frames in found if frames < CALLS + 4]  # also while it calls itself
+        assert len(found) >= 30 and len(short) <= len(found) // 20, (short, done.err)
+
+
 def test_short_processes(millrace, programs, tmp_path):
     """They have ended when their samples are looked at."""
     path = tmp_path / 'perf.data'

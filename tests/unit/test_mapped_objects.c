@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Unwind tables of programs that have ended: which of them are given up, and that chains stay the same. */
+/*
+ * Unwind tables of programs that have ended: where their files are found, which tables are given up, and that chains
+ * stay the same.
+ */
 #include <dwarf.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,12 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "perfdata/object_id.h"
+#include "perfdata/record.h"
 #include "perfdata/sample.h"
+#include "record/build_ids/object_watch.h"
+#include "record/setup/target.h"
 #include "record/unwind/mapped_objects.h"
 #include "record/unwind/task_state.h"
 #include "tasks/maps.h"
@@ -38,12 +49,15 @@ enum {
 	NR_PROGRAMS = 5,
 	MANY_BYTES = 1 << 20,
 	ALL_OBJECTS = 100,
+	MAPPED_BYTES = 4096,
+	WAIT_MS = 5000,
 };
 
 static const uint64_t STACK = 0x7fff0000, CODE = 0x400000;
 
 struct host {
 	char directory[32];
+	struct object_watch *watch; /* NULL: none */
 	struct unwind_tables *tables;
 	struct mapped_objects *objects;
 	struct task_state *state;
@@ -86,16 +100,39 @@ static void write_program(const struct host *host, unsigned program)
 	assert_int_equal(fclose(file), 0);
 }
 
-static void new_host(struct host *host, size_t max_bytes, const struct mapped_objects_limits *limits)
+static void write_programs(struct host *host)
 {
 	*host = (struct host){.directory = "/tmp/mapped_objects.XXXXXX", .last_pid = FIRST_PID};
 	assert_non_null(mkdtemp(host->directory));
 	for (unsigned i = 0; i < NR_PROGRAMS; i++)
 		write_program(host, i);
+}
+
+static void make_objects(struct host *host, size_t max_bytes, const struct mapped_objects_limits *limits)
+{
 	host->tables = unwind_tables_new("x86_64", max_bytes);
-	host->objects = mapped_objects_new(host->tables, limits);
+	host->objects = mapped_objects_new(host->tables, limits, host->watch);
 	host->state = task_state_new(host->objects, 0, MANY_BYTES);
 	assert_true(host->tables && host->objects && host->state);
+}
+
+static void new_host(struct host *host, size_t max_bytes, const struct mapped_objects_limits *limits)
+{
+	write_programs(host);
+	make_objects(host, max_bytes, limits);
+}
+
+/* The watch has no events: what is mapped is told as records. */
+static void new_watched_host(struct host *host)
+{
+	const struct target no_tasks = {.kind = EVENT_TARGET_TASKS};
+	const struct object_watch_params params = {.target = &no_tasks, .max_fds = 1024};
+	const struct mapped_objects_limits all = {MANY_BYTES, ALL_OBJECTS};
+
+	write_programs(host);
+	assert_int_equal(object_watch_open(&params, &host->watch), 0);
+	assert_int_equal(object_watch_start(host->watch), 0);
+	make_objects(host, MANY_BYTES, &all);
 }
 
 static void free_host(struct host *host)
@@ -105,6 +142,7 @@ static void free_host(struct host *host)
 	task_state_free(host->state);
 	mapped_objects_free(host->objects);
 	unwind_tables_free(host->tables);
+	object_watch_free(host->watch);
 	for (unsigned i = 0; i < NR_PROGRAMS; i++) {
 		program_path(host, i, path);
 		unlink(path);
@@ -124,10 +162,11 @@ static void apply(struct host *host, uint32_t type, const struct buf *payload)
 	assert_int_equal(task_state_apply(host->state, (struct perf_event_header *)record), 0);
 }
 
-/* A process that runs the program. Its pid. */
-static uint32_t start_program(struct host *host, unsigned program)
+/* A process that runs the program, whose file the kernel names so. Its pid. */
+static uint32_t start_file(struct host *host, unsigned program, const struct file_id *file)
 {
-	const uint64_t where[] = {CODE, FAKE_ELF_CODE_BYTES, FAKE_ELF_CODE}, of_file[3] = {0};
+	const uint64_t where[] = {CODE, FAKE_ELF_CODE_BYTES, FAKE_ELF_CODE};
+	const uint64_t numbers[] = {file->inode, file->generation};
 	const uint32_t pid = ++host->last_pid, rights[] = {PROT_READ | PROT_EXEC, MAP_PRIVATE};
 	struct buf payload = {0};
 	char path[64] = "";
@@ -136,12 +175,20 @@ static uint32_t start_program(struct host *host, unsigned program)
 	buf_put_u32(&payload, pid);
 	buf_put_u32(&payload, pid);
 	buf_put(&payload, where, sizeof(where));
-	buf_put(&payload, of_file, sizeof(of_file));
+	buf_put_u32(&payload, file->major);
+	buf_put_u32(&payload, file->minor);
+	buf_put(&payload, numbers, sizeof(numbers));
 	buf_put(&payload, rights, sizeof(rights));
 	buf_put(&payload, path, sizeof(path));
 	apply(host, PERF_RECORD_MMAP2, &payload);
 	buf_fini(&payload);
 	return pid;
+}
+
+/* Of whose file nothing else is known. */
+static uint32_t start_program(struct host *host, unsigned program)
+{
+	return start_file(host, program, &(struct file_id){.inode = 0});
 }
 
 static void end_process(struct host *host, uint32_t pid)
@@ -435,12 +482,166 @@ static void test_while_others_unwind(void **state)
 	free_host(&host);
 }
 
+/* The watch is told of a mapping of the program by this process. */
+static void note_map(struct object_watch *watch, const char *path, const struct file_id *file, const void *at)
+{
+	const struct record_mmap2 record = {
+		.header = {.type = PERF_RECORD_MMAP2, .misc = PERF_RECORD_MISC_USER},
+		.pid = (uint32_t)getpid(),
+		.tid = (uint32_t)getpid(),
+		.addr = (uintptr_t)at,
+		.len = MAPPED_BYTES,
+		.maj = file->major,
+		.min = file->minor,
+		.ino = file->inode,
+		.prot = PROT_EXEC,
+	};
+	struct buf records = {0};
+
+	record_put(&records, &record, sizeof(record), span_of_text(path), 0);
+	object_watch_note(watch, buf_span(&records));
+	buf_fini(&records);
+}
+
+static void *map_program(const struct host *host, unsigned program, struct file_id *ret)
+{
+	struct stat status;
+	char path[64];
+
+	program_path(host, program, path);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &status), 0);
+	*ret = (struct file_id){.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino};
+	void *at = mmap(NULL, MAPPED_BYTES, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_true(at != MAP_FAILED);
+	close(fd);
+	return at;
+}
+
+static void wait_for_watch(struct object_watch *watch, const struct file_id *file)
+{
+	int fd = -1;
+
+	for (unsigned i = 0; i < WAIT_MS && fd < 0; i++) {
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* its thread opens it */
+		fd = object_watch_find(watch, file);
+	}
+	assert_true(fd >= 0);
+}
+
+/* This process maps the program until the watch has opened it. */
+static void watch_program(const struct host *host, unsigned program, struct file_id *ret)
+{
+	char path[64];
+	void *at = map_program(host, program, ret);
+
+	program_path(host, program, path);
+	note_map(host->watch, path, ret, at);
+	wait_for_watch(host->watch, ret);
+	munmap(at, MAPPED_BYTES);
+}
+
+/* Its process has ended when its table is built: the watch has the file, but only what was mapped is taken. */
+static void test_files_that_are_gone(void **state)
+{
+	enum { DELETED, REPLACED, WRITTEN, NEVER_SEEN, OTHER };
+	struct file_id files[NR_PROGRAMS];
+	char path[64], other[64];
+	struct host host;
+
+	(void)state;
+	new_watched_host(&host);
+	struct walker walker = new_walker(&host);
+	for (unsigned i = DELETED; i <= WRITTEN; i++)
+		watch_program(&host, i, &files[i]);
+	munmap(map_program(&host, NEVER_SEEN, &files[NEVER_SEEN]), MAPPED_BYTES);
+	program_path(&host, DELETED, path);
+	assert_int_equal(unlink(path), 0);
+	program_path(&host, NEVER_SEEN, path);
+	assert_int_equal(unlink(path), 0);
+	program_path(&host, REPLACED, path);
+	program_path(&host, OTHER, other);
+	assert_int_equal(rename(other, path), 0);
+	program_path(&host, WRITTEN, path);
+	FILE *file = fopen(path, "a");
+	assert_non_null(file);
+	assert_int_equal(fputc(0, file), 0);
+	assert_int_equal(fclose(file), 0);
+
+	const enum unwind_end ends[] = {UNWIND_COMPLETE, UNWIND_COMPLETE, UNWIND_NO_OBJECT, UNWIND_NO_OBJECT};
+	for (unsigned i = DELETED; i <= NEVER_SEEN; i++)
+		assert_int_equal(unwind_and_build(&walker, start_file(&host, i, &files[i]), i), ends[i]);
+	unwind_cache_free(walker.cache);
+	free_host(&host);
+}
+
+struct forgetting {
+	struct object_watch *watch;
+	atomic_bool stop;
+};
+
+static void *forget_all_the_time(void *arg)
+{
+	struct forgetting *forgetting = arg;
+
+	while (!forgetting->stop) {
+		object_watch_forget(forgetting->watch, object_watch_next_output(forgetting->watch));
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* long enough for it to be opened again */
+	}
+	return NULL;
+}
+
+/* The watch closes files while others take copies: a copy is of that file, or there is none. */
+static void test_while_the_watch_forgets(void **state)
+{
+	struct file_id file;
+	struct stat status;
+	struct host host;
+	pthread_t thread;
+	char path[64];
+
+	(void)state;
+	new_watched_host(&host);
+	program_path(&host, 0, path);
+	void *at = map_program(&host, 0, &file);
+	struct forgetting forgetting = {.watch = host.watch};
+	unsigned nr_copies = 0;
+	int fd = -1;
+	assert_int_equal(pthread_create(&thread, NULL, forget_all_the_time, &forgetting), 0);
+	for (unsigned i = 0; i < 100000 && nr_copies < 5000; i++) {
+		if (fd < 0)
+			note_map(host.watch, path, &file, at);
+		fd = object_watch_open_copy(host.watch, &file);
+		assert_true(fd >= 0 || fd == -ENOENT);
+		if (fd < 0)
+			continue;
+		assert_int_equal(fstat(fd, &status), 0);
+		assert_int_equal(status.st_ino, file.inode);
+		close(fd);
+		nr_copies++;
+	}
+	forgetting.stop = true;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	note_map(host.watch, path, &file, at);
+	wait_for_watch(host.watch, &file);
+	fd = object_watch_open_copy(host.watch, &file);
+	assert_true(fd >= 0);
+	close(fd);
+	munmap(at, MAPPED_BYTES);
+	free_host(&host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_what_stays),          cmocka_unit_test(test_one_table_of_two_files),
-		cmocka_unit_test(test_number_of_objects),   cmocka_unit_test(test_a_refused_table_is_built_later),
+		cmocka_unit_test(test_what_stays),
+		cmocka_unit_test(test_one_table_of_two_files),
+		cmocka_unit_test(test_number_of_objects),
+		cmocka_unit_test(test_a_refused_table_is_built_later),
 		cmocka_unit_test(test_while_others_unwind),
+		cmocka_unit_test(test_files_that_are_gone),
+		cmocka_unit_test(test_while_the_watch_forgets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1355,6 +1355,29 @@ int object_watch_check(struct object_watch *watch, const struct file_id *file, i
 	return err;
 }
 
+int object_watch_open_copy(struct object_watch *watch, const struct file_id *file)
+{
+	struct watched_object known = {.fd = -1};
+	struct stat status;
+
+	if (!watch || !file->inode)
+		return -ENOENT;
+	pthread_mutex_lock(&watch->lock);
+	const struct watched_object *object = find_object(watch, file);
+	if (object)
+		known = *object;
+	AUTO_FD int fd = known.fd < 0 ? -1 : fcntl(known.fd, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&watch->lock);
+	if (fd < 0)
+		return known.fd < 0 ? -ENOENT : -EMFILE;
+	if (fstat(fd, &status))
+		return -errno;
+	const struct file_stamp stamp = file_stamp_of(&status);
+	if (is_written(&known, &stamp))
+		return -ESTALE;
+	return known.is_readable ? take_fd(&fd) : object_file_reopen(fd);
+}
+
 /* Of one that is open. The lock is held. */
 static bool is_build(struct watched_object *object, const struct elf_id *build_id)
 {

@@ -4,7 +4,8 @@
  * because files in containers, and files that are replaced or deleted, are not found under their path when the
  * recording ends. It has a thread and small rings of its own (a dummy event for each CPU), independent of draining.
  * Files that it misses are looked for at the end. It also notes which processes have code that was compiled at run
- * time, and reads BPF programs when they are loaded. Owned by the recording; thread-safe except for start and stop.
+ * time, and reads BPF programs when they are loaded. Call chains that are unwound while recording need these files,
+ * too, before it ends. Owned by the recording; thread-safe except for start and stop.
  */
 #pragma once
 
@@ -80,8 +81,15 @@ int object_watch_check(struct object_watch *watch, const struct file_id *file, i
 int object_watch_find(struct object_watch *watch, const struct file_id *file);
 
 /*
- * The same for a file with that build-id, for records that have no file id. Files that were mapped under `path` are
- * tried first, then all others.
+ * A descriptor for reading of the file that was mapped, which the caller closes; it may share its offset with others.
+ * -ENOENT: the watch has none; -ESTALE: the file was written to since it was mapped, or may have been; -EMFILE, or
+ * -errno of open(2). Also while the watch forgets objects.
+ */
+int object_watch_open_copy(struct object_watch *watch, const struct file_id *file);
+
+/*
+ * As object_watch_find(), for a file with that build-id, for records that have no file id. Files that were mapped under
+ * `path` are tried first, then all others.
  */
 int object_watch_find_build(struct object_watch *watch, const char *path, const struct elf_id *build_id);
 

@@ -395,6 +395,7 @@ static int open_unwinding(struct recording *rec, struct diag *reterr)
 	const struct unwinding_params params = {.events = rec->described.ring_descs,
 						.by_event = by_event,
 						.nr_events = rec->described.nr_ring_descs,
+						.watch = rec->watch,
 						.realtime = rec->pool->realtime};
 
 	for (size_t i = 0; by_event && i < events->nr; i++)

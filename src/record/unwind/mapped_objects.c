@@ -17,6 +17,7 @@
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "perfdata/object_id.h"
+#include "record/build_ids/object_watch.h"
 #include "sysinfo/elf_note.h"
 #include "sysinfo/object_file.h"
 #include "tasks/task_event.h"
@@ -45,6 +46,7 @@ struct mapped_object {
 
 struct mapped_objects {
 	struct unwind_tables *tables;
+	struct object_watch *watch; /* NULL: none */
 	struct mapped_objects_limits limits;
 	struct hash_table by_name; /* of struct mapped_object */
 	uint64_t nr_mapped;        /* so far, over all objects */
@@ -55,13 +57,15 @@ struct mapped_objects {
 	bool is_short;                  /* there was no room for a table, and nothing to give up */
 };
 
-struct mapped_objects *mapped_objects_new(struct unwind_tables *tables, const struct mapped_objects_limits *limits)
+struct mapped_objects *mapped_objects_new(struct unwind_tables *tables, const struct mapped_objects_limits *limits,
+					  struct object_watch *watch)
 {
 	struct mapped_objects *objects = calloc(1, sizeof(*objects));
 
 	if (!objects)
 		return NULL;
 	objects->tables = tables;
+	objects->watch = watch;
 	objects->limits = *limits;
 	objects->bytes_before = limits->idle_bytes; /* the first time, when the limits are exceeded */
 	objects->nr_before = limits->nr_idle;
@@ -267,8 +271,18 @@ static int checked(const struct mapped_object *object, int fd, int *err)
 	return -1;
 }
 
-/* A descriptor, or why there is none: -ESTALE, another file has its name now. */
-static int open_object(const struct mapped_object *object)
+/* Its processes have ended: what has its name here may be the same file, unless something has written to it since. */
+static int open_under_name(const struct mapped_objects *objects, const struct mapped_object *object)
+{
+	struct watched_contents unused;
+	AUTO_FD int fd = object_file_open(object->name, NULL);
+	int err = fd < 0 ? fd : object_watch_check(objects->watch, &object->id.file, fd, &unused);
+
+	return err ? err : take_fd(&fd);
+}
+
+/* A descriptor, or why there is none: -ESTALE, another file has its name now, or it was written to. */
+static int open_object(const struct mapped_objects *objects, const struct mapped_object *object)
 {
 	int err = -ENOENT, fd = -1;
 
@@ -283,9 +297,10 @@ static int open_object(const struct mapped_object *object)
 		if (fd < 0)
 			fd = checked(object, open_map(mapping), &err);
 	}
-	/* Those processes have ended: what has that name here may be the same file. */
 	if (fd < 0)
-		fd = checked(object, object_file_open(object->name, NULL), &err);
+		fd = checked(object, object_watch_open_copy(objects->watch, &object->id.file), &err);
+	if (fd < 0)
+		fd = checked(object, open_under_name(objects, object), &err);
 	return fd < 0 ? err : fd;
 }
 
@@ -296,7 +311,7 @@ void mapped_object_build(struct mapped_objects *objects, struct mapped_object *o
 	if (unwind_object_state(object->table) != UNWIND_OBJECT_NEW)
 		return;
 	object->has_new_mapping = false;
-	int fd = open_object(object);
+	int fd = open_object(objects, object);
 	int err = unwind_object_build(object->table, fd, &why);
 
 	object->is_refused = err == -EFBIG && unwind_object_state(object->table) == UNWIND_OBJECT_NO_FILE;

@@ -12,6 +12,7 @@
 
 struct mapped_object;
 struct mapped_objects;
+struct object_watch;
 struct task_event;
 struct unwind_object;
 struct unwind_tables;
@@ -22,8 +23,12 @@ struct mapped_objects_limits {
 	size_t nr_idle;
 };
 
-struct mapped_objects *mapped_objects_new(struct unwind_tables *tables,
-					  const struct mapped_objects_limits *limits); /* NULL: out of memory */
+/*
+ * watch: has the files of processes that have ended; borrowed; NULL: then only what is still under its name is found.
+ * NULL: out of memory.
+ */
+struct mapped_objects *mapped_objects_new(struct unwind_tables *tables, const struct mapped_objects_limits *limits,
+					  struct object_watch *watch);
 void mapped_objects_free(struct mapped_objects *objects); /* with all objects. NULL is fine */
 
 /*

@@ -1089,7 +1089,7 @@ int unwinding_new(const struct unwinding_params *params, struct unwinding **ret)
 	unwinding->maker = (struct stage_maker){.make = make, .initial_state = take_initial_state, .account = account};
 	unwinding->realtime = params->realtime;
 	unwinding->tables = unwind_tables_new(NULL, max_table_bytes);
-	unwinding->objects = mapped_objects_new(unwinding->tables, &idle_limits);
+	unwinding->objects = mapped_objects_new(unwinding->tables, &idle_limits, params->watch);
 	int err = unwinding->objects && unwinding->tables ? learn_events(unwinding, params) : -ENOMEM;
 	if (!err)
 		err = make_states(unwinding);

@@ -21,6 +21,7 @@
 struct batch_pool;
 struct buf;
 struct event_desc;
+struct object_watch;
 struct ring_converter;
 struct unwinding;
 
@@ -29,7 +30,8 @@ struct unwinding_params {
 	const struct event_desc *events;
 	const struct unwinding_event *by_event; /* borrowed for the call */
 	size_t nr_events;
-	bool realtime; /* helper threads run with real-time priority where that is allowed */
+	struct object_watch *watch; /* borrowed; of files whose processes have ended. NULL: none */
+	bool realtime;              /* helper threads run with real-time priority where that is allowed */
 };
 
 /* 0 or -ENOMEM; -EINVAL: task events have no time. */
