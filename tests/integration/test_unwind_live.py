@@ -297,7 +297,7 @@ def test_program_in_another_mount_namespace(millrace, programs, spawn, tmp_path)
     assert len(found) >= 30 and len(short) <= min(not_copied(done.err), len(found) // 20)
 
 
-@pytest.mark.parametrize('options', [[]], ids=['file'])
+@pytest.mark.parametrize('options', [[], ['-B'], ['-o', '-']], ids=['file', 'no-build-ids', 'pipe'])
 def test_programs_that_are_gone(options, millrace, programs, tmp_path):
     """They have ended, and are deleted, or where they were mounted is no more, when their samples are looked at."""
     mounted, path = tmp_path / 'mounted', tmp_path / 'perf.data'

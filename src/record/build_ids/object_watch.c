@@ -161,7 +161,7 @@ struct object_watch {
 	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind wake */
 	struct notifier wake;                         /* something is pending, or it is to end */
 	uint64_t rest_ns, earlier_at_ns;              /* of CLOCK_MONOTONIC */
-	bool running, abandoned;
+	bool running, abandoned, reports_missed;
 	bool ended;         /* under the lock, and so is `end`, which tells of it */
 	pthread_cond_t end; /* of CLOCK_MONOTONIC */
 	pthread_t thread;
@@ -1118,6 +1118,7 @@ int object_watch_open(const struct object_watch_params *params, struct object_wa
 	watch->start_ns = clock_ns(CLOCK_BOOTTIME);
 	watch->start_wall_ns = (int64_t)clock_ns(CLOCK_REALTIME);
 	watch->rest_ns = rest_of(params->interval_ns);
+	watch->reports_missed = params->reports_missed;
 	watch->programs = params->bpf ? bpf_programs_new() : NULL;
 	watch->max_open = params->max_fds / PART_OF_FDS < MAX_OPEN ? params->max_fds / PART_OF_FDS : MAX_OPEN;
 	int err = notifier_open(&watch->wake);
@@ -1165,6 +1166,8 @@ void object_watch_stop(struct object_watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 	if (!watch->abandoned)
 		pthread_join(watch->thread, NULL);
+	if (!watch->reports_missed)
+		return;
 	if (watch->abandoned)
 		log_note("a file system does not answer: objects whose files were not opened yet are not kept");
 	else if (watch->nr_too_late)

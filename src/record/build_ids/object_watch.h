@@ -28,8 +28,9 @@ struct object_watch_params {
 	 * less often, because an object that is mapped only between two looks is hardly ever sampled
 	 */
 	uint64_t interval_ns;
-	bool bpf;       /* also read BPF programs */
-	size_t max_fds; /* the most files that it keeps open, not counting one for itself */
+	bool bpf;            /* also read BPF programs */
+	bool reports_missed; /* object_watch_stop() prints how many objects are not kept */
+	size_t max_fds;      /* the most files that it keeps open, not counting one for itself */
 };
 
 /*

@@ -601,13 +601,18 @@ static size_t more_jobs(const struct recording *rec)
 
 static int open_watch(struct recording *rec, struct diag *reterr)
 {
-	if (!rec->options->build_ids || rec->output.dest.pipe)
+	const bool keeps = rec->options->build_ids && !rec->output.dest.pipe;
+
+	if (!keeps && !event_list_unwinds(rec->options->events))
 		return 0;
-	rec->common.cache = rec->cache = name_cache(rec->options);
-	rec->common.cache_bytes = &rec->cache_bytes;
+	if (keeps) {
+		rec->common.cache = rec->cache = name_cache(rec->options);
+		rec->common.cache_bytes = &rec->cache_bytes;
+	}
 	const struct object_watch_params params = {.target = rec->options->target,
 						   .interval_ns = event_list_interval_ns(rec->options->events),
-						   .bpf = wants_bpf_events(rec->options->events),
+						   .bpf = keeps && wants_bpf_events(rec->options->events),
+						   .reports_missed = keeps,
 						   .max_fds = spare_fds(rec) - more_jobs(rec) * output_fds(rec)};
 	int err = object_watch_open(&params, &rec->watch);
 	rec->common.watch = rec->watch;
