@@ -2104,19 +2104,47 @@ static void take_chunk(struct writer *writer, unsigned *seed, bool random, struc
 	free(back);
 }
 
+/*
+ * Chunks, marks and commits; the stage has seen all now and then. Where there is a `device` its writer waits for it, at
+ * most times. Returns the number of records.
+ */
+static size_t put_chunks(struct writer *writer, struct writer *device, unsigned *seed, bool random, struct buf *put,
+			 struct buf *expected)
+{
+	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
+	size_t nr_records = 0;
+
+	for (unsigned i = 0; i < 60; i++) {
+		const size_t before = put->len;
+		if (device)
+			device->waits = rand_r(seed) % 8;
+		if (rand_r(seed) % 4 == 0)
+			assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+		take_chunk(writer, seed, random, put, &nr_records);
+		buf_put(expected, put->data + before, put->len - before);
+		if (rand_r(seed) % 8 == 0) {
+			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
+			buf_put(expected, &mark, sizeof(mark));
+		}
+		if (rand_r(seed) % 8 == 0)
+			assert_int_equal(writer_commit(writer, rand_r(seed) % 2), 0);
+	}
+	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+	return nr_records;
+}
+
 /* Whether records are copied, or compressed in their ring, or first this and then that: the output is the same. */
 static void check_building(unsigned seed, bool random, unsigned nr_allowed)
 {
 	enum { BATCH_BYTES = 1 << 20 };
 	static const struct stage_ops ops = {.name = "looks", .look = see_in_ring, .process = see_batch};
-	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
 	const struct event_desc event = {.attr.sample_type = PERF_SAMPLE_IP};
 	struct looker looker = {.stage.ops = &ops, .nr_allowed = nr_allowed};
 	struct buf put = {0}, expected = {0}, found = {0}, bytes = {0};
 	struct writer *inner, *writer;
 	struct batch_pool *pool;
 	struct writer_end end;
-	size_t nr_records = 0, nr_found = 0, nr_counted = 0;
+	size_t nr_records, nr_found = 0, nr_counted = 0;
 	const int fd = memfd_create("out", MFD_CLOEXEC);
 	const struct batch_pool_params params = {
 		.level = 1, .nr_pipelines = 1, .extent_bytes = BATCH_BYTES, .events = &event, .nr_events = 1};
@@ -2125,20 +2153,7 @@ static void check_building(unsigned seed, bool random, unsigned nr_allowed)
 	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	pipeline_add_stage(writer, &looker.stage);
-	for (unsigned i = 0; i < 60; i++) {
-		const size_t before = put.len;
-		if (rand_r(&seed) % 4 == 0) /* the stage has seen all */
-			assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
-		take_chunk(writer, &seed, random, &put, &nr_records);
-		buf_put(&expected, put.data + before, put.len - before);
-		if (rand_r(&seed) % 8 == 0) {
-			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
-			buf_put(&expected, &mark, sizeof(mark));
-		}
-		if (rand_r(&seed) % 8 == 0)
-			assert_int_equal(writer_commit(writer, rand_r(&seed) % 2), 0);
-	}
-	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+	nr_records = put_chunks(writer, NULL, &seed, random, &put, &expected);
 	assert_int_equal(writer_end(writer, &end), 0);
 	assert_int_equal(looker.seen.len, put.len);
 	assert_memory_equal(looker.seen.data, put.data, put.len);
@@ -2182,13 +2197,11 @@ static void test_what_is_compressed_in_its_ring(void **state)
 static void check_looking(unsigned seed, unsigned nr_allowed, size_t extent_bytes)
 {
 	static const struct stage_ops ops = {.name = "looks", .look = see_in_ring, .process = see_batch};
-	static const struct perf_event_header mark = {.type = RECORD_FINISHED_ROUND, .size = sizeof(mark)};
 	struct looker looker = {.stage.ops = &ops, .nr_allowed = nr_allowed};
 	struct buf put = {0}, expected = {0}, bytes = {0};
 	struct writer *inner, *writer;
 	struct batch_pool *pool;
 	struct writer_end end;
-	size_t nr_records = 0;
 	const int fd = memfd_create("out", MFD_CLOEXEC);
 	const struct batch_pool_params params = {.no_index = true, .nr_pipelines = 1, .extent_bytes = extent_bytes};
 
@@ -2196,21 +2209,7 @@ static void check_looking(unsigned seed, unsigned nr_allowed, size_t extent_byte
 	assert_int_equal(writer_open(&writer_serial, &(struct writer_params){.fd = fd}, &inner), 0);
 	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 	pipeline_add_stage(writer, &looker.stage);
-	for (unsigned i = 0; i < 60; i++) {
-		const size_t before = put.len;
-		inner->waits = rand_r(&seed) % 8; /* for a device */
-		if (rand_r(&seed) % 4 == 0)       /* the stage has seen all */
-			assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
-		take_chunk(writer, &seed, true, &put, &nr_records);
-		buf_put(&expected, put.data + before, put.len - before);
-		if (rand_r(&seed) % 4 == 0) {
-			assert_int_equal(writer_put(writer, &mark, sizeof(mark)), 0);
-			buf_put(&expected, &mark, sizeof(mark));
-		}
-		if (rand_r(&seed) % 8 == 0)
-			assert_int_equal(writer_commit(writer, rand_r(&seed) % 2), 0);
-	}
-	assert_int_equal(writer_complete(writer, WRITER_ALL), 0);
+	put_chunks(writer, inner, &seed, true, &put, &expected);
 	assert_int_equal(writer_end(writer, &end), 0);
 	assert_int_equal(looker.seen.len, expected.len);
 	assert_memory_equal(looker.seen.data, expected.data, expected.len);
