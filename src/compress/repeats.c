@@ -90,25 +90,23 @@ ALWAYS_INLINE bool same_32_bytes(const uint8_t *one, const uint8_t *other)
 }
 
 /*
- * Where bytes first differ from those `distance` before; at most `end`. *next: the first word to look at behind that.
- * Found by branches, which a CPU predicts, so that it is ahead of the loads.
+ * The first word from `at` on that differs from the one `distance` before; or where less than a word is left. Found by
+ * branches, which a CPU predicts, so that it is ahead of the loads.
  */
-ALWAYS_INLINE const uint8_t *end_of_same(const uint8_t *at, size_t distance, const uint8_t *end, const uint8_t **next)
+ALWAYS_INLINE const uint8_t *differing_word(const uint8_t *at, size_t distance, const uint8_t *end)
 {
 	while (end - at >= 32 && same_32_bytes(at, at - distance))
 		at += 32;
-	for (; end - at >= WORD; at += WORD) {
-		uint64_t differs = word_at(at) ^ word_at(at - distance);
-		if (!differs)
-			continue;
-		*next = at;
-		if (!(differs & 0xff)) {
-			__asm__ volatile("");
-			*next += WORD;
-		}
-		return at + __builtin_ctzll(differs) / 8;
-	}
-	*next = end;
+	while (end - at >= WORD && word_at(at) == word_at(at - distance))
+		at += WORD;
+	return at;
+}
+
+/* The first byte of that word that differs; of less than a word none may: `end`. */
+ALWAYS_INLINE const uint8_t *differing_byte(const uint8_t *at, size_t distance, const uint8_t *end)
+{
+	if (end - at >= WORD)
+		return at + __builtin_ctzll(word_at(at) ^ word_at(at - distance)) / 8;
 	while (at < end && *at == at[-(ptrdiff_t)distance])
 		at++;
 	return at;
@@ -157,8 +155,33 @@ ALWAYS_INLINE uint8_t *copy_literals(const uint8_t *from, size_t len, const uint
 }
 
 /*
- * Writes the literals of a block; its sequences are kept. Returns their end. After a repeat the words behind it come
- * from behind the same place, most often: records of one kind differ in a few words. Else two words are to be the same.
+ * After a repeat the words behind it come from behind the same place, most often: records of one kind differ in single
+ * words. Adds such repeats, and writes the bytes that differ. *at: the word behind a repeat, and then behind the last
+ * one, as differing_word() tells; *literals: where it ends. Returns the end of what was written.
+ */
+ALWAYS_INLINE uint8_t *repeats_behind(struct sequences *sequences, const uint8_t **at, const uint8_t **literals,
+				      size_t distance, const uint8_t *end, uint8_t *out)
+{
+	const uint8_t *word = *at, *from = *literals;
+
+	while (end - word >= 3 * WORD && word_at(word + WORD) == word_at(word + WORD - distance)) {
+		__builtin_prefetch((const void *)((uintptr_t)word + AHEAD_BYTES));
+		const uint8_t *start = word + WORD - same_before(word + WORD, distance);
+		memcpy(out, from, WORD);
+		out += start - from;
+		word = differing_word(word + 2 * WORD, distance, end);
+		const uint8_t *behind = differing_byte(word, distance, end);
+		sequences_add_near(sequences, (uint32_t)(start - from), (uint32_t)(behind - start));
+		from = behind;
+	}
+	*at = word;
+	*literals = from;
+	return out;
+}
+
+/*
+ * Writes the literals of a block; its sequences are kept. Returns their end. Two words are to be the same where no
+ * repeat came before.
  */
 ALWAYS_INLINE uint8_t *find_repeats(struct repeats_packer *packer, const struct part *part, size_t from, size_t to,
 				    size_t *last_distance, uint8_t *out)
@@ -182,12 +205,17 @@ ALWAYS_INLINE uint8_t *find_repeats(struct repeats_packer *packer, const struct 
 			start -= same_before(at, distance);
 		if (start < literals)
 			start = literals;
-		const uint8_t *next, *behind = end_of_same(at + WORD, distance, end, &next);
 		out = copy_literals(literals, (size_t)(start - literals), end, out);
+		at = differing_word(at + WORD, distance, end);
+		const uint8_t *behind = differing_byte(at, distance, end);
 		sequences_add(&packer->sequences, (uint32_t)(start - literals), (uint32_t)(behind - start),
 			      (uint32_t)distance);
 		literals = behind;
-		at = next;
+		out = repeats_behind(&packer->sequences, &at, &literals, distance, end, out);
+		if (end - at < WORD)
+			break;
+		if (literals > at) /* its first byte is of a repeat */
+			at += WORD;
 	}
 	*last_distance = distance;
 	return copy_literals(literals, (size_t)(end - literals), end, out);

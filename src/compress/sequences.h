@@ -101,21 +101,39 @@ static inline uint32_t sequence_offset(uint32_t recent[3], uint32_t distance, bo
 	return distance + 3;
 }
 
+/* From 128 on each code has twice as many values as the one before. */
+static inline uint8_t length_code(const struct sequences *sequences, uint32_t length)
+{
+	return length < sizeof(sequences->length_codes) ? sequences->length_codes[length]
+							: (uint8_t)(highest_bit(length) + 36);
+}
+
 /* There is room. length: SEQUENCE_LENGTH_LEAST or more; all three up to 128 KiB, but the distance up to 16 MiB. */
 static inline void sequences_add(struct sequences *sequences, uint32_t literals, uint32_t length, uint32_t distance)
 {
 	struct sequence *sequence = &sequences->list[sequences->nr++];
 	uint32_t offset = sequence_offset(sequences->recent, distance, literals > 0);
 	uint32_t more = length - SEQUENCE_LENGTH_LEAST;
-	/* From 64 and 128 on each code has twice as many values as the one before. */
+	/* From 64 on each code has twice as many values as the one before. */
 	uint8_t of_literals = literals < sizeof(sequences->literals_codes) ? sequences->literals_codes[literals]
 									   : (uint8_t)(highest_bit(literals) + 19);
-	uint8_t of_length = more < sizeof(sequences->length_codes) ? sequences->length_codes[more]
-								   : (uint8_t)(highest_bit(more) + 36);
-	uint8_t of_offset = (uint8_t)highest_bit(offset);
+	uint8_t of_length = length_code(sequences, more), of_offset = (uint8_t)highest_bit(offset);
 
 	*sequence = (struct sequence){literals, offset, more, {of_literals, of_offset, of_length}};
 	sequences->counts[CODE_LITERALS][of_literals]++;
 	sequences->counts[CODE_OFFSET][of_offset]++;
+	sequences->counts[CODE_LENGTH][of_length]++;
+}
+
+/* The same with the distance of the sequence before: 1 to 8 literals. */
+static inline void sequences_add_near(struct sequences *sequences, uint32_t literals, uint32_t length)
+{
+	struct sequence *sequence = &sequences->list[sequences->nr++];
+	uint32_t more = length - SEQUENCE_LENGTH_LEAST;
+	uint8_t of_length = length_code(sequences, more);
+
+	*sequence = (struct sequence){literals, 1, more, {(uint8_t)literals, 0, of_length}};
+	sequences->counts[CODE_LITERALS][literals]++;
+	sequences->counts[CODE_OFFSET][0]++;
 	sequences->counts[CODE_LENGTH][of_length]++;
 }
