@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "record/build_ids/chain_blocks.h"
 #include "stream/stage.h"
 
 enum {
@@ -26,6 +27,8 @@ static bool find(struct scan *scan, const struct batch *batch, struct sample_bat
 			return false;
 		ret->last = at;
 	}
+	if (scan_flush_chains(scan))
+		return false;
 	ret->nr = scan->totals.nr;
 	ret->bytes = at;
 	ret->first_ns = scan->totals.first_ns;
@@ -36,6 +39,7 @@ static bool find(struct scan *scan, const struct batch *batch, struct sample_bat
 void batch_pages_find(const struct scan *scan, struct batch *batch)
 {
 	struct sampled_page slots[NR_SLOTS] = {0};
+	struct chain_blocks blocks = {0};
 	uint32_t used[NR_SLOTS];
 	struct scan ours = {
 		.events = scan->events,
@@ -46,6 +50,7 @@ void batch_pages_find(const struct scan *scan, struct batch *batch)
 		.nr_ids = scan->nr_ids,
 		.id_offset = scan->id_offset,
 		.id_distance = scan->id_distance,
+		.blocks = scan->blocks ? &blocks : NULL,
 		.pages = {.slots = slots, .mask = NR_SLOTS - 1, .used = used, .most = MOST_PAGES},
 		.while_recording = true,
 	};

@@ -752,11 +752,12 @@ static void take_run(struct collector *collector, const uint8_t *bytes, const st
 static size_t observe_run(struct collector *collector, const uint8_t *bytes, size_t len, uint64_t most)
 {
 	struct scan *scan = &collector->scan;
-	uint64_t room = collector->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
 	struct sample_batch run;
 
+	if (scan->fixed.bytes == UINT32_MAX)
+		return 0;
+	uint64_t room = collector->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
 	room = room < most ? room : most;
-
 	if (collector->tally)
 		fixed_samples_scan_tally(&scan->fixed, &scan->pages, (struct span){bytes, len}, collector->tally, &run);
 	else
@@ -944,6 +945,14 @@ static bool collector_covers(const struct collector *collector, const struct col
 	       collector->end <= region->offset + region->bytes;
 }
 
+static void flush_chains(const struct collect_region regions[], size_t nr_regions)
+{
+	for (size_t i = 0; i < nr_regions; i++)
+		for (size_t k = 0; k < regions[i].nr_collectors; k++)
+			if (regions[i].collectors[k] && scan_flush_chains(&regions[i].collectors[k]->scan))
+				regions[i].collectors[k]->gave_up = true;
+}
+
 /* Can they stand for a part of the region? */
 static bool is_covered(const struct collect_region *region)
 {
@@ -1055,6 +1064,7 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	scan.progress = ret->progress;
 	err = err ? err : page_set_init(&scan.pages);
 	bool cut = false;
+	flush_chains(regions, nr_regions);
 	if (!err && ret->extents)
 		err = index_builder_new(&scan.index_builder);
 	for (size_t i = 0; ret->progress && i < nr_regions; i++)
@@ -1070,6 +1080,9 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	ret->nr_samples = scan.totals.nr;
 	ret->first_ns = scan.totals.first_ns;
 	ret->last_ns = scan.totals.last_ns;
+	if (err)
+		return err;
+	err = scan_flush_chains(&scan);
 	if (err)
 		return err;
 	scan_mark_pages(&scan, &scan.pages);

@@ -78,7 +78,7 @@ static int pages_grow(struct page_set *pages)
 	return 0;
 }
 
-int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, uint64_t time_ns)
+int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, struct page_times times)
 {
 	struct sampled_page *slot = slot_find(pages, page, pid);
 
@@ -91,22 +91,21 @@ int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, uint64
 				return err;
 			slot = slot_find(pages, page, pid);
 		}
-		*slot = (struct sampled_page){.page = page, .pid = pid, .first_ns = time_ns, .last_ns = time_ns};
+		*slot = (struct sampled_page){
+			.page = page, .pid = pid, .first_ns = times.first_ns, .last_ns = times.last_ns};
 		pages->used[pages->nr++] = (uint32_t)(slot - pages->slots);
 	}
-	sampled_page_extend(slot, time_ns);
+	sampled_page_extend(slot, times);
 	return 0;
 }
 
 int page_set_add_page(struct page_set *pages, const struct sampled_page *page)
 {
+	const struct page_times times = {page->first_ns, page->last_ns};
 	struct sampled_page *found = page_set_find(pages, page->page, page->pid);
-	int err = found ? 0 : page_set_add_slow(pages, page->page, page->pid, page->first_ns);
 
-	if (err)
-		return err;
-	found = found ? found : slot_find(pages, page->page, page->pid);
-	sampled_page_extend(found, page->first_ns);
-	sampled_page_extend(found, page->last_ns);
+	if (!found)
+		return page_set_add_slow(pages, page->page, page->pid, times);
+	sampled_page_extend(found, times);
 	return 0;
 }

@@ -57,20 +57,24 @@ static inline struct sampled_page *page_set_find(const struct page_set *pages, u
 	return slot->page == page && slot->pid == pid ? slot : NULL;
 }
 
-static inline void sampled_page_extend(struct sampled_page *page, uint64_t time_ns)
+struct page_times {
+	uint64_t first_ns, last_ns;
+};
+
+static inline void sampled_page_extend(struct sampled_page *page, struct page_times times)
 {
-	if (time_ns < page->first_ns)
-		page->first_ns = time_ns;
-	if (time_ns > page->last_ns)
-		page->last_ns = time_ns;
+	if (times.first_ns < page->first_ns)
+		page->first_ns = times.first_ns;
+	if (times.last_ns > page->last_ns)
+		page->last_ns = times.last_ns;
 }
 
 /* -ENOMEM, or -ENOSPC when it holds as many as are allowed (PAGE_SET_MAX): nothing was added then. */
 enum { PAGE_SET_MAX = 1 << 21 };
 int page_set_add_page(struct page_set *pages, const struct sampled_page *page); /* of another set */
-int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, uint64_t time_ns);
+int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, struct page_times times);
 
-static inline int page_set_add(struct page_set *pages, uint64_t ip, int32_t pid, uint64_t time_ns)
+static inline int page_set_add_times(struct page_set *pages, uint64_t ip, int32_t pid, struct page_times times)
 {
 	uint64_t page = page_number(ip);
 	struct sampled_page *found = &pages->slots[pages->last];
@@ -78,9 +82,14 @@ static inline int page_set_add(struct page_set *pages, uint64_t ip, int32_t pid,
 	if (found->page != page || found->pid != pid) {
 		found = page_set_find(pages, page, pid);
 		if (!found)
-			return page_set_add_slow(pages, page, pid, time_ns);
+			return page_set_add_slow(pages, page, pid, times);
 		pages->last = (size_t)(found - pages->slots);
 	}
-	sampled_page_extend(found, time_ns);
+	sampled_page_extend(found, times);
 	return 0;
+}
+
+static inline int page_set_add(struct page_set *pages, uint64_t ip, int32_t pid, uint64_t time_ns)
+{
+	return page_set_add_times(pages, ip, pid, (struct page_times){time_ns, time_ns});
 }

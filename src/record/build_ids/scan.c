@@ -15,6 +15,7 @@
 #include "perfdata/ledger.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
+#include "record/build_ids/chain_blocks.h"
 #include "tasks/task_event.h"
 
 enum {
@@ -211,6 +212,7 @@ void scan_fini(struct scan *scan)
 	zstd_unpacker_free(scan->unpacker);
 	free(scan->unpacked);
 	free(scan->aligned);
+	free(scan->blocks);
 	index_builder_free(scan->index_builder);
 }
 
@@ -247,6 +249,10 @@ int scan_init(struct scan *scan, const struct event_desc *events, size_t nr_even
 	for (size_t i = 0; i < nr_events; i++) {
 		scan->layouts[i] = sample_layout_make(&events[i].attr);
 		scan->uniform &= i == 0 || sample_layout_equal(&scan->layouts[0], &scan->layouts[i]);
+		if (scan->layouts[i].has_chain && !scan->blocks)
+			scan->blocks = calloc(1, sizeof(*scan->blocks));
+		if (scan->layouts[i].has_chain && !scan->blocks)
+			return -ENOMEM;
 	}
 	scan->fixed = fixed_layout_make(scan->layouts, nr_events);
 	scan->id_offset = sample_id_offset(&events[0].attr);
@@ -284,19 +290,20 @@ void scan_mark_pages(struct scan *scan, const struct page_set *pages)
 }
 
 /* memory has a bound: what is mapped behind this place is not found for the pages so far */
-static int scan_hit_again(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_ns)
+static int scan_hit_again(struct scan *scan, uint64_t ip, int32_t pid, struct page_times times)
 {
 	scan_mark_pages(scan, &scan->pages);
 	page_set_clear(&scan->pages);
-	return page_set_add(&scan->pages, ip, pid, time_ns);
+	return page_set_add_times(&scan->pages, ip, pid, times);
 }
 
 /* For each address of each chain: a call would cost as much as it does. */
-static inline __attribute__((always_inline)) int scan_hit(struct scan *scan, uint64_t ip, int32_t pid, uint64_t time_ns)
+static inline __attribute__((always_inline)) int scan_hit(struct scan *scan, uint64_t ip, int32_t pid,
+							  struct page_times times)
 {
-	int err = page_set_add(&scan->pages, ip, pid, time_ns);
+	int err = page_set_add_times(&scan->pages, ip, pid, times);
 
-	return err == -ENOSPC && !scan->while_recording ? scan_hit_again(scan, ip, pid, time_ns) : err;
+	return err == -ENOSPC && !scan->while_recording ? scan_hit_again(scan, ip, pid, times) : err;
 }
 
 /* The process of an address. false: unknown (a hypervisor, a guest). */
@@ -306,22 +313,96 @@ static bool mode_pid(uint16_t mode, int32_t task_pid, int32_t *ret)
 	return mode == PERF_RECORD_MISC_KERNEL || mode == PERF_RECORD_MISC_USER;
 }
 
-/* Addresses, with markers between them that say whose the following ones are (perf_callchain_context). */
-static int scan_chain(struct scan *scan, const uint8_t *ips, uint64_t nr, int32_t task_pid, uint64_t time_ns)
+/* Whose addresses follow: those of a process, HISTORY_KERNEL_PID, or this. */
+#define UNKNOWN_OWNER INT64_MIN
+
+static bool is_marker(uint64_t word)
 {
-	bool known = false;
-	int32_t pid = 0;
+	return word >= (uint64_t)PERF_CONTEXT_MAX;
+}
+
+static int64_t owner_behind(uint64_t marker, int32_t task_pid)
+{
+	return marker == (uint64_t)PERF_CONTEXT_KERNEL ? HISTORY_KERNEL_PID
+	       : marker == (uint64_t)PERF_CONTEXT_USER ? task_pid
+						       : UNKNOWN_OWNER;
+}
+
+/* Addresses, with markers between them that say whose the following ones are (perf_callchain_context). */
+static inline __attribute__((always_inline)) int hit_words(struct scan *scan, const uint8_t *words, size_t nr,
+							   int32_t task_pid, struct page_times times, int64_t *owner)
+{
 	int err = 0;
 
-	for (uint64_t i = 0; !err && i < nr; i++) {
-		uint64_t ip = u64_at(ips + i * sizeof(ip));
+	for (size_t i = 0; !err && i < nr; i++) {
+		uint64_t word = u64_at(words + i * sizeof(word));
 
-		if (ip >= (uint64_t)PERF_CONTEXT_MAX) {
-			known = ip == (uint64_t)PERF_CONTEXT_KERNEL || ip == (uint64_t)PERF_CONTEXT_USER;
-			pid = ip == (uint64_t)PERF_CONTEXT_KERNEL ? HISTORY_KERNEL_PID : task_pid;
-		} else if (known && ip) {
-			err = scan_hit(scan, ip, pid, time_ns);
-		}
+		if (is_marker(word))
+			*owner = owner_behind(word, task_pid);
+		else if (*owner != UNKNOWN_OWNER && word)
+			err = scan_hit(scan, word, (int32_t)*owner, times);
+	}
+	return err;
+}
+
+/* Adds the pages of a block, whose slot is free then. */
+static int hit_block(struct scan *scan, struct chain_block *block)
+{
+	int64_t owner = block->owner;
+	size_t nr = block->nr;
+
+	block->nr = 0;
+	return hit_words(scan, (const uint8_t *)block->words, nr, block->task_pid, block->times, &owner);
+}
+
+/* Another block has had the slot: its pages are added. Returns 0 or -errno. */
+static int replace_block(struct scan *scan, struct chain_block *slot, const struct chain_part *part, uint64_t time_ns)
+{
+	int err = hit_block(scan, slot);
+
+	*slot = (struct chain_block){
+		.nr = (uint32_t)part->nr,
+		.task_pid = part->task_pid,
+		.owner = part->owner,
+		.owner_behind = part->owner,
+		.times = {time_ns, time_ns},
+	};
+	memcpy(slot->words, part->from, part->nr * sizeof(slot->words[0]));
+	for (size_t i = 0; i < part->nr; i++)
+		if (is_marker(slot->words[i]))
+			slot->owner_behind = owner_behind(slot->words[i], part->task_pid);
+	return err;
+}
+
+int scan_flush_chains(struct scan *scan)
+{
+	int err = 0;
+
+	for (size_t i = 0; scan->blocks && i < NR_CHAIN_BLOCKS && !err; i++)
+		err = hit_block(scan, &scan->blocks->slots[i]);
+	return err;
+}
+
+/*
+ * A marker, then the address of the sample, which most often differs from that of the sample before: both do not belong
+ * to the blocks.
+ */
+static int scan_chain(struct scan *scan, const uint8_t *ips, size_t nr, int32_t task_pid, uint64_t time_ns)
+{
+	enum { IN_FRONT = 2 };
+	int64_t owner = UNKNOWN_OWNER;
+	size_t at = nr < IN_FRONT ? nr : IN_FRONT;
+	int err = hit_words(scan, ips, at, task_pid, (struct page_times){time_ns, time_ns}, &owner);
+
+	for (size_t end; !err && at < nr; at = end) {
+		end = at + ((nr - at - 1) % CHAIN_BLOCK_WORDS + 1);
+		const struct chain_part part = {ips + at * sizeof(uint64_t), end - at, task_pid, owner};
+		struct chain_block *block = chain_block_slot(scan->blocks, &part);
+		if (chain_block_is(block, &part))
+			chain_block_extend(block, time_ns);
+		else
+			err = replace_block(scan, block, &part, time_ns);
+		owner = block->owner_behind;
 	}
 	return err;
 }
@@ -336,7 +417,7 @@ static int scan_sample_chain(struct scan *scan, const struct sample_layout *layo
 		scan->broken = true;
 		return 0;
 	}
-	return scan_chain(scan, record + at, (uint64_t)nr, pid, time_ns);
+	return scan_chain(scan, record + at, (size_t)nr, pid, time_ns);
 }
 
 /* Records behind compressed ones may lie anywhere. NULL: out of memory. */
@@ -357,7 +438,7 @@ static int scan_words(struct scan *scan, const uint8_t *words, size_t nr, int32_
 	for (size_t i = 0; !err && i < nr; i++) {
 		uint64_t word = u64_at(words + i * sizeof(word));
 		if (word >= USER_BOTTOM && word >> USER_TOP_SHIFT == 0)
-			err = scan_hit(scan, word, pid, time_ns);
+			err = scan_hit(scan, word, pid, (struct page_times){time_ns, time_ns});
 	}
 	return err;
 }
@@ -411,7 +492,7 @@ int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t 
 	if (layout->tid)
 		task_pid = s32_at(record + layout->tid);
 	if (layout->ip && mode_pid(misc & PERF_RECORD_MISC_CPUMODE_MASK, task_pid, &pid))
-		err = scan_hit(scan, u64_at(record + layout->ip), pid, time_ns);
+		err = scan_hit(scan, u64_at(record + layout->ip), pid, (struct page_times){time_ns, time_ns});
 	if (!err && layout->has_chain)
 		err = scan_sample_chain(scan, layout, record, size, task_pid, time_ns);
 	if (!err && layout->has_stack)

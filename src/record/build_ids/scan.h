@@ -14,6 +14,7 @@
 #include "record/build_ids/pages.h"
 #include "tasks/map_history.h"
 
+struct chain_blocks;
 struct extent_tally;
 struct index_builder;
 struct loss_times;
@@ -62,6 +63,8 @@ struct scan {
 	int id_offset, id_distance;
 	struct fixed_layout fixed;
 	struct page_set pages;
+	struct chain_blocks
+		*blocks; /* heap; whose pages are not in yet: scan_flush_chains(); NULL: no event has chains */
 	struct map_history history;
 	struct zstd_unpacker *unpacker; /* NULL: nothing compressed came yet */
 	uint64_t *unpacked;             /* heap, UNPACKED_BYTES; records, the last of which may not be whole */
@@ -89,6 +92,9 @@ int scan_file(struct scan *scan, int fd, uint64_t offset, uint64_t bytes);
 /* One record of header->size readable bytes, but for the index. 0 or -errno. */
 int scan_look_at(struct scan *scan, const uint8_t *record, const struct perf_event_header *header);
 int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t misc); /* a SAMPLE */
+
+/* Adds the pages of call chains that came: before pages are read, and when all is in. 0 or -errno. */
+int scan_flush_chains(struct scan *scan);
 
 /* The record for the index. */
 void scan_index(struct scan *scan, const uint8_t *record, const struct perf_event_header *header);
