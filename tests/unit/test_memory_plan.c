@@ -82,16 +82,21 @@ static void history_has_the_default_of_the_pool(void **state)
 	assert_int_equal(made(&options).pool_bytes, 0);
 }
 
-/* Where the tasks are stopped for want of memory, and where several threads copy stacks, no thread waits for pages. */
+/*
+ * Where the tasks are stopped for want of memory, and where several threads copy stacks, no thread waits for pages;
+ * where they unwind them, little of the memory is used.
+ */
 static void all_memory_is_ready_where_waiting_would_lose(void **state)
 {
-	struct event event = clock_event(true, false);
-	struct event_list none = {0}, stacks = {.events = &event, .nr = 1};
+	struct event event = clock_event(true, false), unwound = clock_event(true, true);
+	struct event_list none = {0}, stacks = {.events = &event, .nr = 1}, chains = {.events = &unwound, .nr = 1};
 	const struct recording_options freezes = {.events = &none, .on_pressure = ON_PRESSURE_FREEZE};
 	const struct recording_options shared = {.events = &stacks, .threads = true, .cpus_per_thread = 8};
 	const struct recording_options alone = {.events = &stacks};
+	const struct recording_options unwinds = {.events = &chains, .threads = true, .cpus_per_thread = 8};
 
 	(void)state;
+	assert_true(made(&unwinds).ready_bytes >= 64 * MIB && made(&unwinds).ready_bytes != SIZE_MAX);
 	assert_true(made(&freezes).ready_bytes == SIZE_MAX);
 	assert_true(made(&shared).ready_bytes == SIZE_MAX);
 	assert_int_equal(made(&alone).ready_bytes, 0);

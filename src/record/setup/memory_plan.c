@@ -36,15 +36,17 @@ static size_t default_pool_bytes(const struct recording_options *options)
 /*
  * Of the pool, from the start. A page that is touched for the first time costs a draining thread as much as some
  * hundred records; where all CPUs are busy one thread stores what several drain, late, so that much of the memory is
- * used. Of stacks all of it is, and where nothing may be lost no thread waits for pages.
+ * used. Of stacks all of it is. Of those that are unwound little is left, but while their threads are late they wait
+ * there, too: twice as much is ready for them. And where nothing may be lost no thread waits for pages.
  */
 static size_t ready_bytes(const struct recording_options *options)
 {
 	enum { OF_EACH_CPU = 4 << 20, LEAST_SHARED = 64 << 20 };
-	size_t bytes = OF_EACH_CPU * cpuset_count_allowed();
+	const bool unwinds = event_list_only_unwinds(options->events);
+	const bool keeps_stacks = event_list_copies_stacks(options->events) && !unwinds;
+	size_t bytes = OF_EACH_CPU * cpuset_count_allowed() * (unwinds ? 2 : 1);
 
-	if (options->on_pressure == ON_PRESSURE_FREEZE ||
-	    (options->cpus_per_thread && event_list_copies_stacks(options->events)))
+	if (options->on_pressure == ON_PRESSURE_FREEZE || (options->cpus_per_thread && keeps_stacks))
 		return SIZE_MAX;
 	if (!options->cpus_per_thread)
 		return options->threads ? bytes : 0;
