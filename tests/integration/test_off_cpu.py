@@ -686,6 +686,26 @@ def test_report_by_state_and_wall(record, millrace, tmp_path):
     assert done.status and '--off-cpu' in done.err and len(done.err.splitlines()) == 1
 
 
+def test_wall_time_through_a_pipe(millrace, tmp_path):
+    """Its events come with its records."""
+    path = tmp_path / 'perf.data'
+
+    def record(*options):
+        path.write_bytes(millrace('record', '-q', '-e', 'cpu-clock', *options, '-o', '-', '--', 'sleep', '0.1',
+                                  binary=True).out)
+
+    record('--off-cpu=0')
+    waited = sum(wait.ns for wait in waits_of(path))
+    for given in ({'path': path}, {'path': '-', 'input': path.read_bytes()}):
+        done = millrace('report', '--json', '--wall', '-s', 'tid', '-i', given.pop('path'), binary=True, **given)
+        rows = [row for event in json.loads(done.out)['events'] for row in event['entries']]
+        assert sum(row['off_cpu_blocked'] + row['off_cpu_runnable'] for row in rows) == waited > 0
+        assert sum(row['period'] - row['on_cpu'] for row in rows) == waited
+    record()
+    done = millrace('report', '-i', path, '--wall', status=None)
+    assert done.status and '--off-cpu' in done.err and len(done.err.splitlines()) == 1
+
+
 def test_wall_time_with_filters(millrace, tmp_path):
     """What a thread did on a CPU that is left out is no time on the others."""
     path, ms = tmp_path / 'perf.data', 10**6

@@ -14,6 +14,7 @@
 #include "cmd/input/records.h"
 #include "cmd/input/store_input.h"
 #include "cmd/report/report_read.h"
+#include "cmd/report/report_wall.h"
 #include "cmd/report/report_workers.h"
 #include "perfdata/feature.h"
 #include "perfdata/header.h"
@@ -21,7 +22,7 @@
 
 static bool is_front(uint32_t type)
 {
-	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE;
+	return type == RECORD_HEADER_ATTR || type == RECORD_HEADER_FEATURE || type == RECORD_EVENT_UPDATE;
 }
 
 static int describe_error(const struct reading *reading, int err, struct diag *reterr)
@@ -62,10 +63,20 @@ static int64_t take_run(struct reading *reading, struct input_records *records, 
 	return got < 0 ? describe_error(reading, (int)got, reterr) : got;
 }
 
-/* Everything before the first record that is no front of a pipe is known now. false: no more is wanted. */
-static bool begin(struct reading *reading)
+/* Everything before the first record that is no front of a pipe is known now. 1; 0: no more is wanted; -errno. */
+static int begin(struct reading *reading, struct diag *reterr)
 {
+	struct samples *samples = &reading->samples;
+	int err = samples->options.wall ? wall_new(reading->session, &samples->wall) : 0;
+
 	reading->begun = true;
+	if (err == -EINVAL)
+		return diag_set(
+			reterr, err,
+			"--wall needs times off the CPU and samples of the CPU in one recording: record --off-cpu -e "
+			"cpu-clock");
+	if (err)
+		return describe_error(reading, err, reterr);
 	return !reading->begin || reading->begin(reading->ctx);
 }
 
@@ -80,10 +91,10 @@ static int read_records(struct reading *reading, struct diag *reterr)
 {
 	struct input_records records __attribute__((cleanup(input_records_close))) = {0};
 	const struct session_record *record;
-	int got = 0;
+	int got = session_info(reading->session)->pipe ? 1 : begin(reading, reterr);
 
-	if (!session_info(reading->session)->pipe && !begin(reading))
-		return 0;
+	if (got <= 0)
+		return got;
 	int err = input_records_open(&records, reading->session, report_workers_nr(reading->workers));
 	if (err)
 		return diag_set(reterr, err, "out of memory");
@@ -109,14 +120,19 @@ static int read_records(struct reading *reading, struct diag *reterr)
 		got = input_records_next(&records, &record, reterr);
 		if (got <= 0)
 			break;
-		if (!reading->begun && !is_front(record->view.header->type) && !begin(reading))
-			return 0;
+		if (!reading->begun && !is_front(record->view.header->type)) {
+			int wanted = begin(reading, reterr);
+			if (wanted <= 0)
+				return wanted;
+		}
 		err = take(reading, record, reterr);
 		if (err)
 			return err;
 	}
-	if (!reading->begun)
-		begin(reading);
+	if (!reading->begun) {
+		int begun = begin(reading, got < 0 ? NULL : reterr);
+		got = got < 0 ? got : begun;
+	}
 	return got < 0 ? got : 0;
 }
 
@@ -127,11 +143,6 @@ int reading_run(struct reading *reading, const struct samples_options *samples, 
 
 	if (!err)
 		err = samples_init(&reading->samples, samples, reading->session, reading->machine);
-	if (err == -EINVAL)
-		return diag_set(
-			reterr, err,
-			"--wall needs times off the CPU and samples of the CPU in one recording: record --off-cpu -e "
-			"cpu-clock");
 	if (!err && !reading->tasks_only && !reading->counted && !reading->samples.parallelism)
 		err = report_workers_new(&reading->samples, &reading->workers);
 	if (err)

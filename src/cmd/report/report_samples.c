@@ -85,9 +85,6 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 	if (callers_init(&samples->callers, hist_has_key(&options->hist, HIST_PARENT) ? parent : NULL, options->ignored,
 			 NULL))
 		return -ENOMEM; /* the expressions were tried when they were given */
-	int err = options->wall ? wall_new(session, &samples->wall) : 0;
-	if (err)
-		return err;
 	if (!samples->frames || !samples->cache || !samples->chains_of || (options->times && !samples->times))
 		return -ENOMEM;
 	return init_details(samples);

@@ -90,7 +90,7 @@ struct samples {
 	struct callers callers;          /* for the key parent, and options->ignored */
 	struct details *details;         /* NULL: no key needs any */
 	struct time_bins *times;         /* heap; NULL: not wanted */
-	struct wall *wall;               /* NULL: not wanted */
+	struct wall *wall;               /* NULL: not wanted; of the caller, before the first sample */
 	struct parallelism *parallelism; /* NULL: nothing needs it */
 	uint32_t running;                /* parallelism_at() the sample that is taken */
 	uint64_t *rests;                 /* heap; by that: of periods, what is not counted as latency yet */
