@@ -315,8 +315,10 @@ size_t sample_id_end(const void *record, size_t trailer_bytes)
 {
 	/* KSYMBOL: u64 addr; u32 len; u16 kind, flags; a name with its NUL, padded to a multiple of 8. */
 	/* BPF_EVENT: u16 kind, flags; u32 id; u8 tag[8]. */
-	enum { KSYMBOL_NAME_AT = 24, BPF_EVENT_BYTES = 24 };
+	/* TEXT_POKE: u64 addr; u16 old_len, new_len; old_len and new_len bytes, padded to a multiple of 8. */
+	enum { KSYMBOL_NAME_AT = 24, BPF_EVENT_BYTES = 24, TEXT_POKE_LENS_AT = 16 };
 	struct perf_event_header header;
+	uint16_t lens[2];
 
 	memcpy(&header, record, sizeof(header));
 	size_t end = header.size;
@@ -325,6 +327,9 @@ size_t sample_id_end(const void *record, size_t trailer_bytes)
 	} else if (header.type == PERF_RECORD_KSYMBOL && header.size > KSYMBOL_NAME_AT) {
 		size_t len = strnlen((const char *)record + KSYMBOL_NAME_AT, header.size - KSYMBOL_NAME_AT);
 		end = KSYMBOL_NAME_AT + (len + 8) / 8 * 8 + trailer_bytes;
+	} else if (header.type == PERF_RECORD_TEXT_POKE && header.size >= TEXT_POKE_LENS_AT + sizeof(lens)) {
+		memcpy(lens, (const char *)record + TEXT_POKE_LENS_AT, sizeof(lens));
+		end = TEXT_POKE_LENS_AT + (sizeof(lens) + lens[0] + lens[1] + 7) / 8 * 8 + trailer_bytes;
 	}
 	return end < header.size ? end : header.size;
 }

@@ -105,10 +105,10 @@ int sample_id_decode(const struct perf_event_attr *attr, const struct perf_event
 size_t sample_id_bytes(const struct perf_event_attr *attr);
 
 /*
- * Bytes from the start of a record that is no SAMPLE to the end of its trailer. This is header.size except for KSYMBOL
- * and BPF_EVENT: the kernel (seen in 6.18: perf_event_ksymbol_output(), perf_event_bpf_output()) adds a trailer to the
- * size once for each event that gets the record. So, with several recorders, all but one get old bytes of the ring
- * behind the trailer.
+ * Bytes from the start of a record that is no SAMPLE to the end of its trailer. This is header.size except for KSYMBOL,
+ * BPF_EVENT and TEXT_POKE: the kernel (6.18: perf_event_ksymbol_output() and perf_event_bpf_output(), both seen, and
+ * perf_event_text_poke_output()) adds a trailer to the size once for each event that gets the record. So, with several
+ * recorders, all but one get old bytes of the ring behind the trailer.
  */
 size_t sample_id_end(const void *record, size_t trailer_bytes);
 

@@ -346,6 +346,20 @@ def test_lines_of_bpf_programs_that_are_unloaded_while_recording(millrace, progr
         assert {int(line.split(':')[1]) for line in lines} <= {hot - 1, hot, hot + 1}, rows
 
 
+def test_bpf_events_of_one_size(run, program, tmp_path, need_root):
+    """The kernel makes them longer by the sample_id of each event that they went to before, and perf cannot read them
+    then: what opens objects at once has none."""
+    run(['strace', '-f', '-v', '-o', tmp_path / 'calls', '-e', 'trace=perf_event_open', program, 'record', '-a', '-e',
+         'cpu-clock', '-o', tmp_path / 'data', '--', 'true'], env={**os.environ, 'ASAN_OPTIONS': 'detect_leaks=0'})
+    opened = re.findall(r'sample_type=(\S+),.* sample_id_all=(\d),.* bpf_event=1,.*}, (-?\d+), (\d+), .* = \d+$',
+                        (tmp_path / 'calls').read_text(), re.M)
+    if not opened:
+        pytest.skip('no records of BPF programs (Linux 5.1)')
+    recorded = [of[2:] for of in opened if of[1] == '1']
+    assert len(recorded) == len(set(recorded)), opened
+    assert {of[2:] for of in opened if of[:2] == ('0', '0')} == set(recorded), opened
+
+
 def test_file_without_build_id(run, millrace, program, built, tmp_path):
     """Nothing shows that the file of that name on another machine is the one that was recorded."""
     app, data = tmp_path / 'app', tmp_path / 'data'

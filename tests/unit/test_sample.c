@@ -582,8 +582,8 @@ static void test_trailers(void **state)
 }
 
 /*
- * The kernel's sizes of KSYMBOL and BPF_EVENT records count the trailers of other recorders, too: old bytes of the ring
- * stand behind the trailer of this one.
+ * The kernel's sizes of KSYMBOL, BPF_EVENT and TEXT_POKE records count the trailers of other recorders, too: old bytes
+ * of the ring stand behind the trailer of this one.
  */
 static void check_trailer_before_old_bytes(uint32_t type, const char *fields, size_t bytes)
 {
@@ -629,6 +629,14 @@ static void test_trailers_before_old_bytes(void **state)
 		ksymbol[sizeof(addr_to_flags) + len] = '\0';
 		check_trailer_before_old_bytes(PERF_RECORD_KSYMBOL, ksymbol, sizeof(addr_to_flags) + padded);
 	}
+	for (uint16_t len = 0; len < 24; len++) {
+		char text_poke[40] = "addrADDR"; /* u64 addr; u16 old_len, new_len; bytes */
+		const uint16_t lens[] = {len / 2, len - len / 2};
+
+		memset(text_poke + 8, 'x', sizeof(text_poke) - 8);
+		memcpy(text_poke + 8, lens, sizeof(lens));
+		check_trailer_before_old_bytes(PERF_RECORD_TEXT_POKE, text_poke, 8 + (4 + len + 7) / 8 * 8);
+	}
 }
 
 /* The end is not behind the record, and the trailer not before its body. */
@@ -654,12 +662,13 @@ static void check_trailer_inside(uint32_t type, size_t size, int fill)
 
 static void test_no_trailer_outside_of_its_record(void **state)
 {
-	static const uint32_t types[] = {PERF_RECORD_KSYMBOL, PERF_RECORD_BPF_EVENT, PERF_RECORD_COMM};
+	static const uint32_t types[] = {PERF_RECORD_KSYMBOL, PERF_RECORD_BPF_EVENT, PERF_RECORD_TEXT_POKE,
+					 PERF_RECORD_COMM};
 	enum { EMPTY_NAME = '\0', NAME_WITHOUT_AN_END = 'x' };
 
 	(void)state;
 	for (size_t size = sizeof(struct perf_event_header); size < 80; size++) {
-		for (unsigned i = 0; i < 3; i++) {
+		for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 			check_trailer_inside(types[i], size, EMPTY_NAME);
 			check_trailer_inside(types[i], size, NAME_WITHOUT_AN_END);
 		}

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -156,6 +157,7 @@ struct object_watch {
 	struct watched_root roots[MAX_ROOTS];
 	size_t nr_roots;
 	struct ring *rings; /* heap, and so are the polls: one for each ring, wake, exits */
+	int *programs_fds;  /* heap; by ring: the event of its BPF programs; -1: none */
 	struct pollfd *polls;
 	size_t nr_rings, nr_polls;
 	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind wake */
@@ -1029,38 +1031,42 @@ static void *run(void *data)
 	return NULL;
 }
 
-static int open_event(const struct object_watch *watch, pid_t pid, int cpu)
+static int open_event(const struct perf_event_attr *of, pid_t pid, int cpu)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.mmap = 1,
-		.mmap2 = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.inherit = pid > 0,
-		.bpf_event = watch->programs != NULL,
-		.watermark = 1,
-		.wakeup_watermark = 1,
-		/* the clock of the times of files; an event of hardware could not have it */
-		.sample_type = PERF_SAMPLE_TIME,
-		.sample_id_all = 1,
-		.use_clockid = 1,
-		.clockid = CLOCK_REALTIME,
-	};
+	struct perf_event_attr attr = *of;
 
-	int fd = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-
-	if (fd >= 0 || !attr.bpf_event || errno != EINVAL)
-		return fd;
-	attr.bpf_event = 0; /* before Linux 5.1 */
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.size = sizeof(attr);
+	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.exclude_kernel = attr.exclude_hv = 1;
+	attr.inherit = pid > 0;
+	attr.watermark = 1;
+	attr.wakeup_watermark = 1;
+	/* the clock of the times of files; an event of hardware could not have it */
+	attr.use_clockid = 1;
+	attr.clockid = CLOCK_REALTIME;
 	return (int)syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/*
+ * An event of their own, without sample_id: the kernel would make the BPF_EVENT records of all events that come behind
+ * this one longer by it (sample_id_end()), and perf cannot read those.
+ */
+static int open_programs_event(pid_t pid, int cpu, int ring_fd)
+{
+	int fd = open_event(&(struct perf_event_attr){.bpf_event = 1}, pid, cpu); /* fails before Linux 5.1 */
+
+	if (fd < 0 || ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring_fd) == 0)
+		return fd;
+	close(fd);
+	return -1;
 }
 
 static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
 {
-	int fd = open_event(watch, pid, cpu);
+	const struct perf_event_attr mappings = {
+		.mmap = 1, .mmap2 = 1, .sample_type = PERF_SAMPLE_TIME, .sample_id_all = 1};
+	int fd = open_event(&mappings, pid, cpu);
 
 	if (fd < 0 || ring_map(&watch->rings[watch->nr_rings], fd, RING_PAGES)) {
 		log_verbose("objects that are mapped on CPU %d are not opened at once: %s", cpu, strerror(errno));
@@ -1068,6 +1074,7 @@ static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
 			close(fd);
 		return;
 	}
+	watch->programs_fds[watch->nr_rings] = watch->programs ? open_programs_event(pid, cpu, fd) : -1;
 	watch->polls[watch->nr_rings++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
@@ -1076,13 +1083,14 @@ static int open_rings(struct object_watch *watch, const struct target *target, s
 	const struct cpuset *const cpus[] = {&target->cpus, &target->other_cpus};
 	bool all = target->kind == EVENT_TARGET_SYSTEM || target->kind == EVENT_TARGET_CPUS;
 	size_t nr_tasks = all ? 1 : target->nr_tids, nr_cpus = cpuset_count(cpus[0]) + cpuset_count(cpus[1]);
-	size_t nr = nr_tasks * nr_cpus;
+	size_t nr = nr_tasks * nr_cpus, nr_events = watch->programs ? 2 * nr : nr;
 
-	if (nr > MAX_EVENTS || nr > max_fds / RINGS_PART_OF_FDS)
+	if (nr > MAX_EVENTS || nr_events > max_fds / RINGS_PART_OF_FDS)
 		nr = 0;
 	watch->rings = calloc(nr + 1, sizeof(*watch->rings));
+	watch->programs_fds = calloc(nr + 1, sizeof(*watch->programs_fds));
 	watch->polls = calloc(nr + 1 + MAX_PROCESSES, sizeof(*watch->polls));
-	if (!watch->rings || !watch->polls)
+	if (!watch->rings || !watch->programs_fds || !watch->polls)
 		return -ENOMEM;
 	for (size_t i = 0; nr && i < 2 * nr_tasks; i++)
 		for (int cpu = cpuset_next(cpus[i % 2], 0); cpu >= 0; cpu = cpuset_next(cpus[i % 2], cpu + 1))
@@ -1214,6 +1222,8 @@ void object_watch_free(struct object_watch *watch)
 		int fd = watch->polls[i].fd;
 		ring_unmap(&watch->rings[i]);
 		close(fd < 0 ? -1 - fd : fd);
+		if (watch->programs_fds[i] >= 0)
+			close(watch->programs_fds[i]);
 	}
 	close_objects(watch);
 	bpf_programs_free(watch->programs);
@@ -1224,6 +1234,7 @@ void object_watch_free(struct object_watch *watch)
 	hash_table_fini(&watch->nr_open_of);
 	pool_fini(&watch->pool);
 	free(watch->rings);
+	free(watch->programs_fds);
 	free(watch->polls);
 	pthread_mutex_destroy(&watch->lock);
 	pthread_mutex_destroy(&watch->rings_lock);
