@@ -134,3 +134,78 @@ Elf_Scn *elf_file_section(Elf *elf, const char *name, GElf_Shdr *ret)
 	}
 	return NULL;
 }
+
+/* ---- what signal handlers return to ---- */
+
+/* mov $15 (rt_sigreturn), %rax; syscall. */
+static const uint8_t trampoline[ELF_TRAMPOLINE_BYTES] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+
+static bool names_needed_file(Elf *elf, const GElf_Phdr *dynamic)
+{
+	enum { MOST_BYTES = 1 << 16 };
+	Elf64_Dyn entry;
+
+	if (dynamic->p_filesz > MOST_BYTES || dynamic->p_offset > INT64_MAX)
+		return true;
+	const Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)dynamic->p_offset, dynamic->p_filesz, ELF_T_BYTE);
+	for (size_t at = 0; data && data->d_buf && data->d_size - at >= sizeof(entry); at += sizeof(entry)) {
+		memcpy(&entry, (const uint8_t *)data->d_buf + at, sizeof(entry));
+		if (entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_NEEDED)
+			return true;
+	}
+	return false;
+}
+
+static bool needs_others(Elf *elf, size_t nr_segments)
+{
+	GElf_Phdr header;
+
+	for (size_t i = 0; i < nr_segments; i++)
+		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type == PT_INTERP ||
+		    (header.p_type == PT_DYNAMIC && names_needed_file(elf, &header)))
+			return true;
+	return false;
+}
+
+/* The first place among those bytes of the file. */
+static bool find_code(int fd, uint64_t at, uint64_t bytes, uint64_t *ret_offset)
+{
+	uint8_t buf[1 << 16];
+	size_t kept = 0; /* of the bytes before `at`, with which it may begin */
+
+	while (bytes) {
+		size_t want = bytes < sizeof(buf) - kept ? (size_t)bytes : sizeof(buf) - kept;
+		const ssize_t got = pread(fd, buf + kept, want, (off_t)at);
+		if (got <= 0)
+			return false;
+		at += (uint64_t)got;
+		bytes -= (uint64_t)got;
+		const size_t len = kept + (size_t)got;
+		const uint8_t *found = memmem(buf, len, trampoline, sizeof(trampoline));
+		if (found) {
+			*ret_offset = at - (uint64_t)(buf + len - found);
+			return true;
+		}
+		kept = len < sizeof(trampoline) ? len : sizeof(trampoline) - 1;
+		memmove(buf, buf + len - kept, kept);
+	}
+	return false;
+}
+
+bool elf_file_trampoline(Elf *elf, int fd, uint64_t *ret_offset)
+{
+	GElf_Ehdr file;
+	GElf_Phdr load;
+	size_t nr;
+
+	if (!gelf_getehdr(elf, &file) || file.e_machine != EM_X86_64 || file.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    elf_getphdrnum(elf, &nr) || needs_others(elf, nr))
+		return false;
+	for (size_t i = 0; i < nr; i++)
+		if (gelf_getphdr(elf, (int)i, &load) && load.p_type == PT_LOAD && load.p_flags & PF_X &&
+		    find_code(fd, load.p_offset, load.p_filesz, ret_offset))
+			return true;
+	return false;
+}

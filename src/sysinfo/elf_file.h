@@ -8,6 +8,7 @@
 #include <gelf.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
 	ELF_FILE_MOST_HEADERS = 1 << 16,       /* sections, and as many segments */
@@ -35,3 +36,12 @@ int elf_file_names(Elf *elf, size_t *ret);
 
 /* The first section of that name, and its header; NULL: there is none. */
 Elf_Scn *elf_file_section(Elf *elf, const char *name, GElf_Shdr *ret);
+
+enum { ELF_TRAMPOLINE_BYTES = 9 };
+
+/*
+ * Where in the file the code is to which signal handlers return on x86-64: musl has neither a symbol nor call frame
+ * information of it, and a name and a rule of the code before it would be wrong. The file is read up to there. Looked
+ * for only in what needs no other file: a libc, or a program that was linked statically. false: there is none.
+ */
+bool elf_file_trampoline(Elf *elf, int fd, uint64_t *ret_offset);

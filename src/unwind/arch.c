@@ -26,6 +26,10 @@ static const struct unwind_arch known[] = {
 		.kept = BIT(3) | BIT(6) | BIT(12) | BIT(13) | BIT(14) | BIT(15),
 		.address_bits = UINT64_MAX,
 		.call_bytes = 8,
+		/* struct rt_sigframe, arch/x86/include/asm/sigframe.h; struct sigcontext_64, <asm/sigcontext.h>. */
+		.signal_registers = 40 /* ucontext before uc_mcontext */,
+		.signal_words = {13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16},
+		.signal_pc = 16,
 		.nr_sampled = 17,
 		.sampled = {0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 8},
 		.sampled_pc = 8,
@@ -49,6 +53,10 @@ static const struct unwind_arch known[] = {
 		.call_bytes = 0,
 		/* struct rt_sigframe, arch/arm64/kernel/signal.c; struct sigcontext, <asm/sigcontext.h>. */
 		.signal_registers = 128 /* siginfo */ + 176 /* ucontext before uc_mcontext */ + 8 /* fault_address */,
+		.signal_words = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+				 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
+		.signal_pc = 32,
+		.has_signal_record = true,
 		.nr_sampled = 32,
 		.sampled = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
 			    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},

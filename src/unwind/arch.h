@@ -24,10 +24,13 @@ struct unwind_arch {
 	uint64_t address_bits;                 /* of a return address; others may be a signature */
 	uint8_t call_bytes;                    /* on the stack, when a function begins */
 	/*
-	 * What a signal handler returns to has no CFI: above the stack pointer there, where the kernel has stored the
-	 * DWARF registers from 0 on, and behind them the pc. 0: it has CFI.
+	 * Where a signal handler returns to: how far above the stack pointer the kernel has stored the registers, and
+	 * which of those words are the DWARF registers and the pc. Where that code has no CFI it is known by what the
+	 * kernel has stored, or by its bytes: RULE_TRAMPOLINE.
 	 */
 	uint16_t signal_registers;
+	uint8_t signal_words[UNWIND_REGISTERS], signal_pc;
+	bool has_signal_record;                     /* what the kernel stores ends with a frame record */
 	uint8_t nr_sampled;                         /* DWARF registers 0 to nr_sampled - 1 are sampled */
 	uint8_t sampled[UNWIND_REGISTERS];          /* under which number of <asm/perf_regs.h> */
 	uint8_t sampled_pc, sampled_sp, sampled_lr; /* likewise; lr 0: return addresses are on the stack only */

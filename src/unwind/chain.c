@@ -298,7 +298,7 @@ static bool is_signal_frame(const struct unwind_arch *arch, const struct frame *
 	uint64_t flags, link, words[4];
 
 	/* What was interrupted there is not the handler: that has returned. */
-	if (!arch->signal_registers || (frame->known & both) != both ||
+	if (!arch->has_signal_record || (frame->known & both) != both ||
 	    (frame->exact && frame->pc - (frame->registers[arch->ra] & arch->address_bits) > 8))
 		return false;
 	return fp - sp < MOST_COPIED_BYTES && fp - sp > arch->signal_registers + arch->nr * 8u &&
@@ -308,21 +308,23 @@ static bool is_signal_frame(const struct unwind_arch *arch, const struct frame *
 	       frame_load(frame, stored + arch->ra * 8u, &words[3]) && words[1] == words[3];
 }
 
-/* To what the signal has interrupted. */
-static int step_over_signal(const struct unwind_arch *arch, struct frame *frame)
+/*
+ * To what the signal has interrupted. On the same stack that lies above `stored_end`, where what the kernel has stored
+ * for the handler ends at the earliest.
+ */
+static int step_over_signal(const struct unwind_arch *arch, struct frame *frame, uint64_t stored_end)
 {
 	const uint64_t stored = frame->registers[arch->sp] + arch->signal_registers;
 	uint64_t values[UNWIND_REGISTERS], pc;
 
 	for (unsigned i = 0; i < arch->nr; i++)
-		if (!frame_load(frame, stored + i * 8u, &values[i]))
-			return UNWIND_BAD_MEMORY;
-	if (!frame_load(frame, stored + arch->nr * 8u, &pc))
-		return UNWIND_BAD_MEMORY;
+		if (!frame_load(frame, stored + arch->signal_words[i] * 8u, &values[i]))
+			return failed_load(frame, stored);
+	if (!frame_load(frame, stored + arch->signal_pc * 8u, &pc))
+		return failed_load(frame, stored);
 	const uint64_t cfa = values[arch->sp];
 	const bool other_stack = is_on_other_stack(frame, cfa);
-	/* On the same stack it lies above the kernel's frame record, with which the signal's frame ends. */
-	if (!other_stack && (!is_above(frame, cfa) || cfa <= frame->registers[arch->fp]))
+	if (!other_stack && (!is_above(frame, cfa) || cfa <= stored_end))
 		return UNWIND_BAD_MEMORY;
 	frame->cfa = cfa;
 	memcpy(frame->registers, values, arch->nr * sizeof(values[0]));
@@ -343,7 +345,8 @@ static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *f
 
 	if (!frame_register(frame, arch->fp, &fp))
 		return frame->cut ? UNWIND_CUT_STACK : why;
-	if (!fp && !frame->exact)
+	/* Of code that keeps frames. In other code, as of musl, 0 says nothing of the callers. */
+	if (!fp && frame->led_by_fp && frame->low == frame->led_by_fp)
 		return UNWIND_COMPLETE;
 	if (fp < frame->low || fp % 8)
 		return why;
@@ -351,9 +354,9 @@ static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *f
 		frame->missing = fp + 8;
 		return frame_is_cut(frame, fp + 8) ? UNWIND_CUT_STACK : why;
 	}
-	if (ra && !may_be_code(ra & arch->address_bits))
+	if (ra ? !may_be_code(ra & arch->address_bits) : caller_fp != 0)
 		return why;
-	frame->cfa = fp + 16;
+	frame->cfa = frame->led_by_fp = fp + 16;
 	frame->known = UINT64_C(1) << arch->fp | UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
 	frame->registers[arch->fp] = caller_fp;
 	frame->registers[arch->sp] = frame->cfa;
@@ -500,7 +503,7 @@ static bool first_frame(struct unwind_cache *cache, const struct sample_regs *re
 	ret->exact = true;
 	ret->cut = false;
 	ret->elsewhere = false;
-	ret->missing = 0;
+	ret->missing = ret->led_by_fp = 0;
 	return true;
 }
 
@@ -516,8 +519,10 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 	const struct unwind_rule *rule = cached->rule;
 
 	frame->cfa = 0;
-	if (rule->flags & RULE_NO_CFI && is_signal_frame(cache->arch, frame))
-		return step_over_signal(cache->arch, frame);
+	if (rule->flags & RULE_TRAMPOLINE)
+		return step_over_signal(cache->arch, frame, frame->registers[cache->arch->sp]);
+	if (rule->flags & RULE_NO_CFI && is_signal_frame(cache->arch, frame)) /* which ends with a frame record */
+		return step_over_signal(cache->arch, frame, frame->registers[cache->arch->fp]);
 	if (rule->flags & RULE_NO_CFI)
 		return step_by_frame_pointer(cache->arch, frame, (int)no_caller(cached));
 	if (rule->flags & RULE_WIDE)

@@ -180,6 +180,27 @@ static int read_cfi(Elf *elf, uint64_t file_bytes, struct table_source *source)
 	return err ? debug_err : 0;
 }
 
+/*
+ * What signal handlers return to, of a libc without CFI of it. One byte less: of a caller the byte before its return
+ * address is looked up, and no handler was called from there.
+ */
+static void find_trampoline(Elf *elf, int fd, struct table_source *source)
+{
+	uint64_t offset;
+
+	if (source->nr_extras == TABLE_MAX_EXTRAS || !elf_file_trampoline(elf, fd, &offset))
+		return;
+	for (unsigned i = 0; i < source->nr_segments; i++) {
+		const struct table_segment *segment = &source->segments[i];
+		if (offset - segment->offset >= segment->bytes)
+			continue;
+		const uint64_t address = offset - segment->offset + segment->address;
+		source->extras[source->nr_extras++] =
+			(struct table_extra){address - 1, address + ELF_TRAMPOLINE_BYTES, EXTRA_SIGNAL};
+		return;
+	}
+}
+
 int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 {
 	struct table_source *source = &ret->source;
@@ -196,6 +217,10 @@ int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 	    header.e_machine != source->section.arch->elf_machine || !read_segments(elf, source))
 		return diag_set(reterr, -ENOEXEC, "no executable ELF file of %s", source->section.arch->name);
 	int err = read_cfi(elf, (uint64_t)file.st_size, source);
+	if (!err || err == -ENOENT)
+		find_trampoline(elf, fd, source);
+	if (err == -ENOENT && source->nr_extras)
+		err = 0;
 	if (err == -EFBIG)
 		return diag_set(reterr, err, "more than %d MB of unwind information", CFI_SECTION_MAX_BYTES >> 20);
 	return err ? diag_set(reterr, err, "no unwind information") : 0;

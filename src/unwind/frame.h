@@ -14,9 +14,10 @@ struct frame {
 	const uint8_t *stack; /* the copy */
 	uint64_t stack_start, stack_bytes;
 	uint64_t pc;
-	uint64_t low;   /* the CFA is above: the CFA of the frame before, or the stack pointer */
-	uint64_t cfa;   /* 0: not known */
-	uint64_t known; /* registers, as bits */
+	uint64_t low;       /* the CFA is above: the CFA of the frame before, or the stack pointer */
+	uint64_t cfa;       /* 0: not known */
+	uint64_t led_by_fp; /* the CFA of the last frame whose caller was found by its frame pointer; 0: none */
+	uint64_t known;     /* registers, as bits */
 	uint64_t registers[UNWIND_REGISTERS];
 	uint64_t missing; /* where the return address is, if it was not copied; 0: that is not known */
 	bool exact;       /* pc is where it was interrupted, not where a call comes back to */

@@ -365,7 +365,10 @@ static uint32_t covered_before(struct table_builder *b, size_t index)
 	return 0;
 }
 
-/* The return address is where the call left it; above it is what a PLT entry has pushed in its last bytes. */
+/*
+ * The return address is where the call left it; above it is what a PLT entry has pushed in its last bytes. What signal
+ * handlers return to has none.
+ */
 static bool put_extra(struct table_builder *b, size_t index, uint64_t limit)
 {
 	enum { PLT_ENTRY_BYTES = 16, PLT_PUSHED_AT = 11 };
@@ -383,7 +386,9 @@ static bool put_extra(struct table_builder *b, size_t index, uint64_t limit)
 		return true;
 	for (unsigned i = 0; i < arch->nr_slots; i++)
 		stub.slots[i] = SLOT_SAME;
-	if (arch->call_bytes)
+	if (extra->kind == EXTRA_SIGNAL)
+		stub.flags = RULE_SIGNAL | RULE_TRAMPOLINE;
+	else if (arch->call_bytes)
 		stub.slots[0] = -1;
 	struct unwind_rule pushed = stub;
 	pushed.cfa_offset += 8;

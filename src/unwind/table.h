@@ -37,6 +37,8 @@ enum {
 	RULE_NO_CFI = 1, /* nothing is known of that code */
 	RULE_SIGNAL = 2, /* the caller was interrupted, and did not call */
 	RULE_WIDE = 4,   /* only the wide rule counts */
+	RULE_TRAMPOLINE =
+		8, /* the stack has what a signal has interrupted, as struct unwind_arch says; no slot counts */
 };
 
 struct unwind_rule {
@@ -66,7 +68,11 @@ struct table_segment {
 /* Code that the section says nothing of but whose rule is known. */
 struct table_extra {
 	uint64_t start, end; /* addresses */
-	enum { EXTRA_PLT /* entries of 16 bytes that push */, EXTRA_STUB /* nothing is pushed */ } kind;
+	enum {
+		EXTRA_PLT,    /* entries of 16 bytes that push */
+		EXTRA_STUB,   /* nothing is pushed */
+		EXTRA_SIGNAL, /* to which signal handlers return, and the byte before */
+	} kind;
 };
 
 struct table_source {

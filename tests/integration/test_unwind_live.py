@@ -441,6 +441,45 @@ def test_signal_handlers_with_a_stack_of_their_own(millrace, tmp_path, joined):
     assert re.search(rf'^ *stacks of signal handlers +{counted}$', loss, re.M)
 
 
+# As musl: signal handlers return to code without call frame information, behind a function whose symbol has no size.
+WITHOUT_RESTORER = """
+asm(".globl before, _start\\n.type before, @function\\nbefore: ret\\nnop\\nrestorer: mov $15, %rax\\nsyscall\\n"
+    ".type _start, @function\\n_start:\\n.cfi_startproc\\n.cfi_undefined rip\\nmov %rsp, %rdi\\nand $-16, %rsp\\n"
+    "call outer\\n.cfi_endproc\\n.size _start, .-_start\\n");
+extern void restorer(void) __attribute__((visibility("hidden")));
+static volatile long sink;
+static long call(long nr, long a, long b, long c, long d)
+{
+    register long r10 asm("r10") = d;
+    asm volatile("syscall" : "+a"(nr) : "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+    return nr;
+}
+void handler(int signal) { for (long i = 0; i < 150000000; i++) sink += i; }
+__attribute__((noinline)) void interrupted(void) { call(62, call(39, 0, 0, 0, 0), 10, 0, 0); sink++; }
+void outer(void)
+{
+    const struct { void *handler; long flags; void *restorer; long mask; } action = {handler, 0x4000000, restorer, 0};
+    call(13, 10, (long)&action, 0, 8);
+    interrupted();
+    call(231, 0, 0, 0, 0);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or platform.machine() != 'x86_64', reason='needs gcc, of x86_64')
+def test_signal_handlers_of_a_libc_without_cfi(millrace, tmp_path):
+    """The chain leads through what was interrupted, and what the handler returns to has no name of another function."""
+    app, path = tmp_path / 'app', tmp_path / 'perf.data'
+    subprocess.run(['gcc', '-O2', '-static-pie', '-fpie', '-nostdlib', '-fomit-frame-pointer', '-s', '-Wl,-E', '-w',
+                    '-fno-stack-protector', '-x', 'c', '-o', app, '-'], input=WITHOUT_RESTORER, check=True, text=True)
+    millrace('record', '-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', '-o', path, '--', app)
+    text = millrace('script', '-i', path, '-F', 'ip,sym').out
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    samples = [names for names in samples if 'handler' in names]
+    whole = [names for names in samples if names == ['handler', '__restore_rt', 'interrupted', 'outer', '_start']]
+    assert len(samples) > 10 and len(whole) >= len(samples) - len(samples) // 20, samples
+
+
 # Two libraries with the same offsets and other frames.
 TAKES_TURNS = """
 #include <dlfcn.h>

@@ -105,6 +105,59 @@ static void test_no_elf_file(void **state)
 	}
 }
 
+static const uint8_t trampoline[ELF_TRAMPOLINE_BYTES] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+/* Code at SECTIONS_AT that has it at `at`, in a file whose second segment is such. 0: it is not found. */
+static uint64_t find_trampoline(uint64_t at, uint64_t code_bytes, uint16_t machine, uint32_t type, uint64_t tag)
+{
+	enum { DYNAMIC_AT = 0x800 };
+	const Elf64_Dyn entries[] = {{.d_tag = DT_SONAME}, {.d_tag = (Elf64_Sxword)tag}, {.d_tag = DT_NULL}};
+	const struct {
+		Elf64_Ehdr file;
+		Elf64_Phdr segments[2];
+	} headers = {
+		.file = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+				     __BYTE_ORDER == __LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB, EV_CURRENT},
+			 .e_machine = machine,
+			 .e_version = EV_CURRENT,
+			 .e_phoff = sizeof(headers.file),
+			 .e_phentsize = sizeof(headers.segments[0]),
+			 .e_phnum = 2},
+		.segments =
+			{{.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = SECTIONS_AT, .p_filesz = code_bytes},
+			 {.p_type = type, .p_offset = DYNAMIC_AT, .p_filesz = sizeof(entries)}},
+	};
+	uint64_t offset = 0;
+	int fd = new_file(&headers, sizeof(headers));
+
+	assert_int_equal(pwrite(fd, entries, sizeof(entries), DYNAMIC_AT), sizeof(entries));
+	assert_int_equal(pwrite(fd, trampoline, sizeof(trampoline), SECTIONS_AT + (off_t)at), sizeof(trampoline));
+	Elf *elf = elf_file_begin(fd);
+	assert_non_null(elf);
+	const bool found = elf_file_trampoline(elf, fd, &offset);
+	assert_int_equal(found, offset != 0);
+	elf_end(elf);
+	close(fd);
+	return offset;
+}
+
+static void test_trampoline(void **state)
+{
+	static const uint64_t places[] = {0, 1, 0xfff0, 0xfff7, 0xfff8, 0xffff, 0x10000, 0x1fff0, 0x20000, 0x54321};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const uint64_t at = places[i], end = at + sizeof(trampoline);
+		assert_int_equal(find_trampoline(at, end, EM_X86_64, PT_DYNAMIC, DT_SYMTAB), SECTIONS_AT + at);
+		assert_int_equal(find_trampoline(at, end + 12345, EM_X86_64, PT_NOTE, DT_NEEDED), SECTIONS_AT + at);
+		assert_int_equal(find_trampoline(at, end - 1, EM_X86_64, PT_NOTE, 0), 0);
+	}
+	/* Of another machine; of what needs a libc. */
+	assert_int_equal(find_trampoline(0, 99, EM_AARCH64, PT_NOTE, 0), 0);
+	assert_int_equal(find_trampoline(0, 99, EM_X86_64, PT_INTERP, 0), 0);
+	assert_int_equal(find_trampoline(0, 99, EM_X86_64, PT_DYNAMIC, DT_NEEDED), 0);
+}
+
 /* The build-id behind so many segments of notes, each of a MB, that hold none. */
 static int find_behind(unsigned nr_others, uint8_t ret[ELF_NOTE_BUILD_ID_MAX])
 {
@@ -239,6 +292,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers_of_headers),
 		cmocka_unit_test(test_no_elf_file),
+		cmocka_unit_test(test_trampoline),
 		cmocka_unit_test(test_many_notes),
 		cmocka_unit_test(test_build_ids_of_refused_files),
 		cmocka_unit_test(test_readers_of_refused_files),

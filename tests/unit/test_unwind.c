@@ -709,6 +709,60 @@ static void test_signal(void **state)
 		     CHAIN(BASE + FRAMELESS + 5, BASE + TRAMPOLINE + 1, BASE + SAME_RA + 4));
 }
 
+enum { CONTEXT_BP = 10, CONTEXT_SP = 15, CONTEXT_IP = 16, CONTEXT_REGISTERS = 5 };
+
+/* The frame of a signal handler returns there; what it interrupted was at `pc`. */
+static void put_signal_context(uint64_t *words, uint64_t trampoline, uint64_t sp, uint64_t pc)
+{
+	uint64_t *registers = words + 1 + CONTEXT_REGISTERS;
+
+	memset(words, 0, (1 + CONTEXT_REGISTERS + 23) * sizeof(*words));
+	words[0] = trampoline;
+	registers[CONTEXT_BP] = STACK + 8 * 50;
+	registers[CONTEXT_SP] = sp;
+	registers[CONTEXT_IP] = pc;
+}
+
+/* musl's and Go's: nothing describes it, and the function before it ends with a call. It is known by its bytes. */
+static void test_trampoline_without_cfi(void **state)
+{
+	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+	enum { AT = GAP + 8, FILE_AT = FAKE_ELF_CODE + AT };
+	struct process *process = *state;
+	uint64_t *words = process->words;
+	struct fake_elf elf;
+
+	make_x86(&elf);
+	memcpy(elf.bytes + FILE_AT, code, sizeof(code));
+	struct unwind_object *object = unwind_tables_object(process->tables, "with", 4);
+	int fd = fake_elf_open(&elf);
+	assert_int_equal(unwind_object_build(object, fd, NULL), 0);
+	close(fd);
+	process->object = object;
+	process->space.generation++;
+	put_signal_context(words, BASE + AT, STACK + 8 * 40, BASE + WITH_FRAME + 8);
+	words[50] = 0;
+	words[51] = BASE + OUTERMOST + 4;
+	unwind_at(process, FRAMELESS + 5, NR_WORDS);
+	assert_chain(process, UNWIND_COMPLETE,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + AT, BASE + WITH_FRAME + 8, BASE + OUTERMOST + 3));
+	/* What it interrupted cannot be below the handler, and may be on another stack. */
+	words[1 + CONTEXT_REGISTERS + CONTEXT_SP] = STACK;
+	unwind_at(process, FRAMELESS + 5, NR_WORDS);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS + 5, BASE + AT));
+	words[1 + CONTEXT_REGISTERS + CONTEXT_SP] = 0x100000;
+	words[1 + CONTEXT_REGISTERS + CONTEXT_IP] = BASE + FRAMELESS;
+	unwind_at(process, FRAMELESS + 5, NR_WORDS);
+	assert_chain(process, UNWIND_OTHER_STACK, CHAIN(BASE + FRAMELESS + 5, BASE + AT, BASE + FRAMELESS));
+	/* What was stored was not copied. */
+	unwind_at(process, FRAMELESS + 5, 12);
+	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + FRAMELESS + 5, BASE + AT));
+	/* Code that only looks like the end of it, and one byte behind it. */
+	words[0] = BASE + AT + 10;
+	unwind_at(process, FRAMELESS + 5, NR_WORDS);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + FRAMELESS + 5, BASE + AT + 9));
+}
+
 static void test_code_without_cfi(void **state)
 {
 	struct process *process = *state;
@@ -774,6 +828,17 @@ static void test_code_without_cfi(void **state)
 	words[15] = 0;
 	unwind_at(process, GAP, 16);
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP));
+	/* In what does not keep it, 0 is no end: it is called by code that knows where its own was saved. */
+	process->regs[BP] = 0;
+	words[0] = BASE + GAP + 4;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + FRAMELESS + 5, BASE + GAP + 3));
+	/* Nor is a word of 0 above one that is no end of frames. */
+	process->regs[BP] = STACK + 14 * 8;
+	words[14] = 1;
+	words[15] = 0;
+	unwind_at(process, GAP, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP));
 	/* The caller's frame pointer was not kept. */
 	words[1] = BASE + GAP + 4;
 	unwind_at(process, UNSAVED_RBP, 16);
@@ -1889,6 +1954,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_computed_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_short_copies, start, end),
 		cmocka_unit_test_setup_teardown(test_signal, start, end),
+		cmocka_unit_test_setup_teardown(test_trampoline_without_cfi, start, end),
 		cmocka_unit_test_setup_teardown(test_code_without_cfi, start, end),
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
 		cmocka_unit_test_setup_teardown(test_hostile_stacks, start, end),

@@ -780,6 +780,17 @@ static int load_go_functions(struct symbols *symbols, const struct elf_source *r
 	return 0;
 }
 
+/* Of a libc that has no symbol of it: the one before it, without a size, would be that of this code, too. */
+static int add_trampoline(struct symbols *symbols, const struct elf_source *runtime)
+{
+	static const char name[] = "__restore_rt"; /* as in glibc and in musl's table of all symbols */
+	uint64_t offset;
+
+	if (!elf_file_trampoline(runtime->elf, runtime->fd, &offset))
+		return 0;
+	return symbols_add(symbols, offset, ELF_TRAMPOLINE_BYTES, SYMBOL_LOCAL, name, strlen(name));
+}
+
 int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, const struct elf_source *runtime)
 {
 	const struct elf_source *dynamic = from->unpacked ? runtime : from;
@@ -787,6 +798,8 @@ int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, con
 
 	if (!err && from == runtime && !from->symtab)
 		err = load_go_functions(symbols, runtime);
+	if (!err && !symbols->nr && runtime->dynsym && runtime->fd >= 0)
+		err = add_trampoline(symbols, runtime);
 	if (!err)
 		err = load_table(symbols, dynamic, dynamic->dynsym, runtime);
 	if (!err && symbols->nr)
