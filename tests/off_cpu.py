@@ -113,18 +113,19 @@ def between(times, first, last):
     return times[bisect.bisect_left(times, first):bisect.bisect_right(times, last)]
 
 
-def made_ledger(*disabled):
-    """From when to when events were disabled, and nothing else: millrace-data(5)."""
-    entries = b''.join(struct.pack('<2I2i3Q', 0xffffffff, 10, -1, -1, start, end, 0) for start, end in disabled)
+def made_ledger(*disabled, cause=10):
+    """From when to when events were disabled (11: overwritten), and nothing else: millrace-data(5)."""
+    entries = b''.join(struct.pack('<2I2i3Q', 0xffffffff, cause, -1, -1, start, end, 0) for start, end in disabled)
     return struct.pack('<2I4Q', 1, 1, 1, 2, len(disabled), 0) + entries
 
 
-def made_recording(path, *records, ledger=None):
+def made_recording(path, *records, ledger=None, overwrites=False):
     """Of cpu-clock and offcpu-time, with context switches."""
     sample_type = 1 << 16 | 1 | 2 | 4 | 128 | 256
     values = {'type': SOFTWARE, 'sample_period': 1}
     clock = perf_file.attr(**values, config=0, sample_type=sample_type, bits=1 << 18 | 1 << 26)
-    waits = perf_file.attr(**values, config=CONTEXT_SWITCHES, sample_type=sample_type | RAW, bits=1 << 18)
+    waits = perf_file.attr(**values, config=CONTEXT_SWITCHES, sample_type=sample_type | RAW,
+                           bits=1 << 18 | overwrites << 27)  # write_backward
     names = perf_file.event_desc(('cpu-clock', clock, [5]), ('offcpu-time', waits, [6]))
     features = {12: names, LEDGER: ledger} if ledger else {12: names}
     path.write_bytes(perf_file.build([clock, waits], features, ids=[[5], [6]],

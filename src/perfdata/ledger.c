@@ -18,7 +18,8 @@ _Static_assert(sizeof(struct ledger_cost) == COST_BYTES, "as it is stored");
 
 bool ledger_cause_loses(uint32_t cause)
 {
-	return cause != LEDGER_FROZEN && cause != LEDGER_TRIMMED && cause != LEDGER_DISABLED;
+	return cause != LEDGER_FROZEN && cause != LEDGER_TRIMMED && cause != LEDGER_DISABLED &&
+	       cause != LEDGER_OVERWRITTEN;
 }
 
 bool ledger_cause_is_full(uint32_t cause)
@@ -40,6 +41,7 @@ const char *ledger_cause_name(uint32_t cause)
 		[LEDGER_STORAGE] = "storage did not keep up",
 		[LEDGER_DROPPED] = "dropped by the recorder",
 		[LEDGER_DISABLED] = "events disabled",
+		[LEDGER_OVERWRITTEN] = "overwritten",
 	};
 
 	return cause < LEDGER_CAUSES ? names[cause] : "unknown";

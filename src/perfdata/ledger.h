@@ -33,6 +33,8 @@ enum ledger_cause {
 	LEDGER_STORAGE,  /* the ring was full because the memory before the output was: storage did not keep up */
 	LEDGER_DROPPED,  /* a stage dropped samples that it had received: not counted by the kernel */
 	LEDGER_DISABLED, /* the events of --off-cpu were disabled: a time in which nothing was lost */
+	/* overwrite rings did not hold all records of --off-cpu of that time any more: none counts as lost */
+	LEDGER_OVERWRITTEN,
 	LEDGER_CAUSES,
 };
 

@@ -789,6 +789,36 @@ def test_wall_time_of_a_thread_that_ran_with_events_off(millrace, tmp_path):
         assert (row['on_cpu'], row['period']) == (on_ns, on_ns)
 
 
+def test_wall_time_of_overwritten_rings(millrace, tmp_path):
+    """Samples of the CPU that are older than the times off it tell nothing of what came behind them."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    records = [made_sample(7, 1000 * ms, 0, ms), made_sample(8, 1100 * ms, 0, ms),
+               made_wait(7, 2100 * ms, 1, 100 * ms, 0, BEGAN_EARLIER), made_sample(7, 2110 * ms, 1, ms),
+               made_wait(8, 2160 * ms, 0, 10 * ms), made_sample(8, 2200 * ms, 0, ms)]
+    made_recording(path, *records, ledger=made_ledger((900 * ms, 2000 * ms), cause=11), overwrites=True)
+    done = millrace('report', '-i', path, '--json', '--wall', '-s', 'tid')
+    (event,) = [event for event in json.loads(done.out)['events'] if event['entries']]
+    assert {row['tid']: (row['on_cpu'], row['off_cpu_blocked'], row['samples']) for row in event['entries']} == \
+        {7: (10 * ms, 100 * ms, 2), 8: (190 * ms, 10 * ms, 2)}
+    for ledger in (made_ledger((900 * ms, 2000 * ms)), None):  # a pipe has none
+        made_recording(path, *records, ledger=ledger, overwrites=True)
+        done = millrace('report', '-i', path, '--wall', status=None)
+        assert done.status and 'overwritten' in done.err and len(done.err.splitlines()) == 1
+
+
+def test_wall_time_of_a_window(millrace, programs, tmp_path, need_root):
+    """No thread has more of it than the rings held, also one with older samples on a CPU that became quiet."""
+    path, cpus = tmp_path / 'perf.data', sorted(os.sched_getaffinity(0))
+    count = 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'
+    done = millrace('record', '-e', 'cpu-clock', '-F', 999, '--off-cpu=0', '--overwrite', '-a', '-m', '128K',
+                    '-o', path, '--', 'sh', '-c', f'taskset -c {cpus[-1]} "$0" pipe 2 700 & taskset -p -c {cpus[0]} $$;'
+                    f'{count}; sleep 0.6; {count}; wait', programs / 'waits')
+    (window_ms,) = re.findall(r'held the waits of the last ([\d.]+) ms', done.err)
+    events = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)['events']
+    rows = [row for event in events for row in event['entries']]
+    assert rows and all(row['period'] < float(window_ms) * 1e6 + 1e3 for row in rows), (window_ms, rows)
+
+
 def test_wall_time_that_is_unknown(millrace, tmp_path):
     """What a thread did may not be known for a time in which samples tell that it ran: it counts once."""
     path, ms = tmp_path / 'perf.data', 10**6

@@ -105,6 +105,7 @@ static void causes_have_names_and_meanings(void **state)
 		{LEDGER_STORAGE, "storage did not keep up", true, true},
 		{LEDGER_DROPPED, "dropped by the recorder", false, true},
 		{LEDGER_DISABLED, "events disabled", false, false},
+		{LEDGER_OVERWRITTEN, "overwritten", false, false},
 	};
 
 	(void)state;
@@ -162,7 +163,8 @@ static struct ledger_sum count_nanoseconds(const struct ledger_entry *entries, s
 
 	for (size_t i = 0; i < nr; i++) {
 		const struct ledger_entry *entry = &entries[i];
-		if (entry->cause == LEDGER_FROZEN || entry->cause == LEDGER_TRIMMED || entry->cause == LEDGER_DISABLED)
+		if (entry->cause == LEDGER_FROZEN || entry->cause == LEDGER_TRIMMED ||
+		    entry->cause == LEDGER_DISABLED || entry->cause == LEDGER_OVERWRITTEN)
 			continue;
 		if (entry->to_ns - entry->from_ns > sum.worst.to_ns - sum.worst.from_ns)
 			sum.worst = *entry;

@@ -75,6 +75,10 @@ static int begin(struct reading *reading, struct diag *reterr)
 			reterr, err,
 			"--wall needs times off the CPU and samples of the CPU in one recording: record --off-cpu -e "
 			"cpu-clock");
+	if (err == -ENODATA)
+		return diag_set(reterr, err,
+				"--wall of overwritten rings needs a file whose recorder has finished it, and no pipe: "
+				"only its ledger tells since when all times off the CPU are there");
 	if (err)
 		return describe_error(reading, err, reterr);
 	return !reading->begin || reading->begin(reading->ctx);

@@ -21,7 +21,7 @@ struct thread {
 	uint64_t excess_ns; /* of the time on the CPU so far: short waits were in it, whose sum came later */
 };
 
-/* The events were disabled. */
+/* The events were disabled; or what they told was overwritten. */
 struct disabled {
 	uint64_t from_ns, to_ns; /* to_ns UINT64_MAX: they still are */
 	uint64_t before_ns;      /* for how long they were before that, in all */
@@ -65,15 +65,29 @@ static void add_disabled(struct wall *wall, uint64_t from_ns, uint64_t to_ns)
 		buf_put(&wall->disabled, &next, sizeof(next));
 }
 
-/* For how long the events were disabled up to that time. */
-static uint64_t disabled_until(const struct wall *wall, uint64_t time_ns)
+/* The last one that began before that time; NULL: none did. */
+static const struct disabled *disabled_before(const struct wall *wall, uint64_t time_ns)
 {
 	const struct disabled *all = (const struct disabled *)wall->disabled.data;
 	const size_t nr = partition_point(wall->disabled.len / sizeof(*all), i, all[i].from_ns < time_ns);
 
-	if (!nr)
+	return nr ? &all[nr - 1] : NULL;
+}
+
+static bool is_disabled(const struct wall *wall, uint64_t time_ns)
+{
+	const struct disabled *last = disabled_before(wall, time_ns);
+
+	return last && time_ns <= last->to_ns;
+}
+
+/* For how long the events were disabled up to that time. */
+static uint64_t disabled_until(const struct wall *wall, uint64_t time_ns)
+{
+	const struct disabled *last = disabled_before(wall, time_ns);
+
+	if (!last)
 		return 0;
-	const struct disabled *last = &all[nr - 1];
 	return last->before_ns + ((time_ns < last->to_ns ? time_ns : last->to_ns) - last->from_ns);
 }
 
@@ -84,21 +98,26 @@ static int by_start(const void *a, const void *b)
 	return (left->from_ns > right->from_ns) - (left->from_ns < right->from_ns);
 }
 
-static int read_ledger(struct wall *wall, const struct session *session)
+/* `overwrites`: the rings were such that may be overwritten. */
+static int read_ledger(struct wall *wall, const struct session *session, bool overwrites)
 {
 	struct ledger ledger = {0};
 	struct span payload;
+	bool has_window = false;
 
 	if (!session_feature(session, FEATURE_LEDGER, &payload) || ledger_decode(payload, &ledger))
-		return 0;
+		return overwrites ? -ENODATA : 0;
 	if (ledger.nr_entries)
 		qsort(ledger.entries, ledger.nr_entries, sizeof(*ledger.entries), by_start);
-	for (size_t i = 0; i < ledger.nr_entries; i++)
-		if (ledger.entries[i].cause == LEDGER_DISABLED)
-			add_disabled(wall, ledger.entries[i].from_ns, ledger.entries[i].to_ns);
+	for (size_t i = 0; i < ledger.nr_entries; i++) {
+		const struct ledger_entry *entry = &ledger.entries[i];
+		wall->by_ledger |= entry->cause == LEDGER_DISABLED && entry->from_ns < entry->to_ns;
+		has_window |= entry->cause == LEDGER_OVERWRITTEN;
+		if (entry->cause == LEDGER_DISABLED || entry->cause == LEDGER_OVERWRITTEN)
+			add_disabled(wall, entry->from_ns, entry->to_ns);
+	}
 	ledger_fini(&ledger);
-	wall->by_ledger = wall->disabled.len;
-	return buf_status(&wall->disabled);
+	return overwrites && !has_window ? -ENODATA : buf_status(&wall->disabled);
 }
 
 int wall_new(const struct session *session, struct wall **ret)
@@ -117,11 +136,11 @@ int wall_new(const struct session *session, struct wall **ret)
 	}
 	if (wall.off_cpu == nr || wall.on_cpu == nr)
 		return -EINVAL;
-	int err = read_ledger(&wall, session);
+	int err = read_ledger(&wall, session, events[wall.off_cpu].attr.write_backward);
 	struct wall *made = err ? NULL : malloc(sizeof(*made));
 	if (!made) {
 		buf_fini(&wall.disabled);
-		return -ENOMEM;
+		return err ? err : -ENOMEM;
 	}
 	*made = wall;
 	*ret = made;
@@ -281,7 +300,7 @@ int wall_take_on_cpu(struct wall *wall, const struct sample *sample, uint64_t *r
 	*ret_ns = thread->unsampled_ns + time_on(wall, thread, sample->time);
 	set_on(thread, sample->time);
 	thread->unsampled_ns = 0;
-	return *ret_ns || !wall_is_later(wall, sample->time);
+	return *ret_ns || !(wall_is_later(wall, sample->time) || is_disabled(wall, sample->time));
 }
 
 int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off_cpu_wait *wait)

@@ -16,7 +16,10 @@ struct session;
 struct session_record;
 struct wall;
 
-/* -EINVAL: the recording has no event of one of the kinds; -ENOMEM. */
+/*
+ * -EINVAL: the recording has no event of one of the kinds; -ENODATA: it is of overwrite rings, and does not tell of
+ * which time they had all times off the CPU; -ENOMEM.
+ */
 int wall_new(const struct session *session, struct wall **ret);
 void wall_free(struct wall *wall); /* NULL is fine */
 

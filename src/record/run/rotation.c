@@ -45,6 +45,7 @@ struct finisher_job {
 	struct ledger ledger;         /* of its time */
 	uint64_t lost;                /* of events, as told by `records` */
 	struct off_cpu_window window; /* of records of the overwrite rings */
+	uint64_t marked_ns;           /* up to then the snapshot before has them; 0: there is none */
 	bool overwritten;             /* before the window there are some that are not whole */
 	struct overwrite *overwrite;  /* borrowed; of the last file: its records go there, too. NULL: none */
 	unsigned next_output;         /* object_watch_next_output(); 0: its initial state comes at its end */
@@ -109,6 +110,27 @@ static void begin_window(struct finisher_job *job, uint64_t whole_from_ns)
 	job->overwritten = true;
 }
 
+/* A time off the CPU without an end or a beginning in the window is not there, and samples of the CPU may be older. */
+static int account_window(const struct finisher_job *job, struct ledger *ledger)
+{
+	const struct off_cpu_window *window = &job->window;
+	struct ledger_entry entry = {
+		.event = (uint32_t)LEDGER_NO_EVENT,
+		.cause = LEDGER_OVERWRITTEN,
+		.cpu = -1,
+		.tid = -1,
+		.from_ns = job->marked_ns ? job->marked_ns : ledger->started_ns,
+		.to_ns = window->from_ns < window->to_ns ? window->from_ns : window->to_ns,
+	};
+
+	if (entry.from_ns > entry.to_ns) /* all of the time is there */
+		entry.to_ns = entry.from_ns;
+	int err = ledger_add(ledger, &entry);
+	entry.from_ns = window->to_ns;
+	entry.to_ns = ledger->ended_ns;
+	return err || !job->overwrite || entry.from_ns >= entry.to_ns ? err : ledger_add(ledger, &entry);
+}
+
 /* Other load, whose wake-ups are in the rings as well, may leave little time in them. */
 static void log_window(struct off_cpu_window window)
 {
@@ -124,7 +146,8 @@ static void log_window(struct off_cpu_window window)
  * What the overwritten rings held. Where it is changed all of it is taken at once, for the order of time; the stages
  * have to have seen all that was recorded before.
  */
-static int put_last_moments(struct rotation *rotation, struct finisher_job *job, struct output_file *output)
+static int put_last_moments(struct rotation *rotation, struct finisher_job *job, struct output_file *output,
+			    struct ledger *ledger)
 {
 	uint64_t whole_from_ns = 0;
 	int err = 0;
@@ -134,6 +157,7 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 	output_file_run_stages(output);
 	if (job->overwrite) {
 		err = overwrite_end(job->overwrite, &job->records, &whole_from_ns);
+		job->marked_ns = rotation->marked_ns;
 		job->window = (struct off_cpu_window){.from_ns = rotation->marked_ns, .to_ns = UINT64_MAX};
 		begin_window(job, whole_from_ns);
 	}
@@ -141,7 +165,7 @@ static int put_last_moments(struct rotation *rotation, struct finisher_job *job,
 	int taken = err ? err : off_cpu_snapshot(rotation->off_cpu->stages, &job->window, &job->records);
 	if (taken > 0 && job->overwritten)
 		log_window(job->window);
-	return taken < 0 ? taken : 0;
+	return taken > 0 && ledger ? account_window(job, ledger) : taken < 0 ? taken : 0;
 }
 
 /* Of one that others removed or renamed: another file may have its name, which is not ours to rename. */
@@ -181,7 +205,7 @@ static int finish_output(struct rotation *rotation, struct finisher_job *job, st
 
 	if (output->retained)
 		return give_up(finisher, output, err);
-	int overwrite_err = put_last_moments(rotation, job, output);
+	int overwrite_err = put_last_moments(rotation, job, output, closing->ledger);
 	if (overwrite_err && !err)
 		err = diag_set(reterr, overwrite_err, "%s: writing the records of the overwrite rings failed: %s",
 			       output->dest.path, strerror(-overwrite_err));
@@ -446,6 +470,7 @@ static struct writer *next_writer(const struct stream *stream, void *ctx)
 static void take_moment(struct rotation *rotation, struct finisher_job *job)
 {
 	off_cpu_run_find_tasks(rotation->off_cpu);
+	job->marked_ns = rotation->marked_ns;
 	job->window =
 		(struct off_cpu_window){.from_ns = rotation->marked_ns, .to_ns = off_cpu_run_now(rotation->off_cpu)};
 	(void)!overwrite_mark(rotation->overwrite); /* the last one was collected before this one could begin */
