@@ -210,6 +210,47 @@ def test_touched(millrace, builds, tmp_path):
     assert share['hot_v1_a'] > 95 and share['address'] == 0 and said == ''
 
 
+OVERLAY = ('mkdir low all own; cp $B/v1 low/$A; mount -t tmpfs none own; mkdir own/up own/work; '
+           'mount -t overlay none -o lowerdir=low,upperdir=own/up,workdir=own/work all; cd all')
+# With --call-graph unwind their tables come from the file that was touched, too.
+TOUCHED = {
+    'touch': 'cp $B/v1 $A; ./$A; touch $A; ./$A',
+    'copy': 'cp $B/v1 $A; ./$A; cp $B/v1 $A; ./$A',
+    'two at a time': 'cp $B/v1 $A; ./$A 1 & ./$A 1 & sleep 0.3; touch $A; ./$A; wait',
+    'overlay, touch': f'{OVERLAY}; ./$A; touch $A; ./$A',
+    'overlay, copy': f'{OVERLAY}; ./$A; cp $B/v1 $A; ./$A',
+}
+
+
+@pytest.mark.parametrize('options', [[], ['--call-graph', 'unwind']], ids=' '.join)
+@pytest.mark.parametrize('what', TOUCHED)
+def test_touched_and_run_again(program, builds, tmp_path, what, options):
+    """Written to, but not changed: the build-id is the same at each start."""
+    (tmp_path / 'record').write_text(TOUCHED[what])
+    read = f'{program} report -i data -s dso,sym --dsos {APP} --no-children -g none --percentage relative'
+    done = run_command(['unshare', '-m', 'sh', '-ec', 'mount --make-rprivate /; cd $0; B=$1 A=$2; export A B; shift 2; '
+                        f'"$@" -o data -- sh -e record; {read}', tmp_path, builds, APP, program, 'record', '-q', '-N',
+                        '-a', '-e', 'cpu-clock', '-F', '1999', *options])
+    share = re.findall(r'^ *([\d.]+)%.*\[\.\] hot_v1_a$', done.out, re.M)
+    assert share and float(share[0]) > 95 and '] 0x' not in done.out and done.err == '', (done.out, done.err)
+
+
+def test_programs_outside_of_the_process_namespace(run, program, tmp_path):
+    """Their processes have the number 0 there. Several of them map the same files, which are open by then."""
+    recorder = ['unshare', '-p', '-f', '--mount-proc', program, 'record', '-q', '-a', '-e', 'dummy',
+                '-o', tmp_path / 'data', '--', 'sleep', '0.5']
+    run(['sh', '-ec', 'for i in $(seq 300); do sleep 0.001; done & "$@"; wait', 'sh', *recorder], timeout=60)
+
+
+@pytest.mark.parametrize('last', [1, 2])
+def test_another_build_for_a_while(millrace, builds, tmp_path, last):
+    """Its build-id is the first one's again at the end, but not what ran in between."""
+    data = record(millrace, builds, tmp_path, f'cp $B/v1 $A; ./$A; cat $B/v2 >$A; ./$A; cat $B/v{last} >$A; ./$A')
+    share, said = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] == share['hot_v1_a'] == 0 < share['address']
+    assert 'its functions are not named' in said
+
+
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
 def test_unchanged(millrace, builds, tmp_path, mode):
     data = record(millrace, builds, tmp_path, 'cp $B/v1 $A; ./$A', *mode)

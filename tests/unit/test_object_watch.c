@@ -279,6 +279,14 @@ static void write_in_place(const char *path, bool sets_time_back)
 		assert_int_equal(futimens(fd, (struct timespec[2]){status.st_atim, status.st_mtim}), 0);
 }
 
+/* It is no ELF file any more. */
+static void spoil(const char *path)
+{
+	AUTO_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	assert_int_equal(pwrite(fd, "x", 1, 0), 1);
+}
+
 static int check(struct object_watch *watch, const struct file_id *id, const char *path, struct watched_contents *ret)
 {
 	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -321,12 +329,53 @@ static void what_is_written_to_behind_its_map_is_not_what_was_mapped(void **stat
 		assert_int_equal(then.build_id.len != 0, i == 0 || i >= NR_AT_ONCE);
 		assert_false(then.mapped_later);
 	}
+	spoil(paths[NR - 1]);
 	map_for_a_moment(paths[NR - 1]);
 	object_watch_note(watch, (struct span){0}); /* reads the rings, as its thread does */
 	check(watch, &ids[NR - 1], paths[NR - 1], &then);
 	assert_true(then.mapped_later);
 	for (unsigned i = 0; i < NR; i++)
 		unlink(paths[i]);
+	object_watch_free(watch);
+	cpuset_fini(&own.cpus);
+}
+
+/* As by touch(1), while a program runs, and between two runs of it. */
+static void what_is_touched_and_mapped_again_is_the_same(void **state)
+{
+	struct target own = {.kind = EVENT_TARGET_TASKS, .tids = (pid_t[]){getpid()}, .nr_tids = 1};
+	const struct object_watch_params params = {.target = &own, .max_fds = 1024};
+	struct object_watch *watch = NULL;
+	struct watched_contents then;
+	char path[160];
+
+	(void)state;
+	if (geteuid() != 0) /* perf_event_paranoid may forbid the events */
+		skip();
+	const struct file_id id = copy_program("touched", path);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(cpuset_online(&own.cpus) >= 0);
+	assert_int_equal(object_watch_open(&params, &watch), 0);
+	assert_int_equal(object_watch_start(watch), 0);
+	void *first = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(wait_for(watch, &id) >= 0);
+	assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
+	void *second = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(first != MAP_FAILED && second != MAP_FAILED);
+	object_watch_stop(watch); /* looks once more */
+	assert_int_equal(check(watch, &id, path, &then), -ESTALE);
+	assert_false(then.mapped_later);
+	if (!then.build_id.len)
+		skip(); /* the linker gave it none */
+	assert_int_equal(object_watch_check_contents(watch, &id, fd), 0);
+	AUTO_FD int copy = object_watch_open_copy(watch, &id);
+	assert_true(copy >= 0);
+	spoil(path);
+	assert_int_equal(object_watch_check_contents(watch, &id, fd), -ESTALE);
+	assert_int_equal(object_watch_open_copy(watch, &id), -ESTALE);
+	munmap(first, 4096);
+	munmap(second, 4096);
+	unlink(path);
 	object_watch_free(watch);
 	cpuset_fini(&own.cpus);
 }
@@ -638,6 +687,7 @@ int main(void)
 		cmocka_unit_test(each_process_that_maps_it_is_tried),
 		cmocka_unit_test(maps_while_the_recording_starts_are_not_lost),
 		cmocka_unit_test(what_is_written_to_behind_its_map_is_not_what_was_mapped),
+		cmocka_unit_test(what_is_touched_and_mapped_again_is_the_same),
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
 		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),
 		cmocka_unit_test(one_process_does_not_take_all_descriptors),

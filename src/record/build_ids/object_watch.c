@@ -73,23 +73,45 @@ struct watched_map {
 	struct watched_map *next;
 	uint64_t start, end;
 	pid_t pid;
+	bool had_it; /* when the recording began */
 	char name[];
 };
 
 /* A file when it was opened. */
 struct seen_file {
 	struct file_stamp stamp;
+	int64_t changed_ns;     /* st_ctim: as long as it is the same nothing was changed */
 	int64_t opened_ns;      /* CLOCK_REALTIME */
 	int64_t written_by_ns;  /* CLOCK_REALTIME: it was not written to between then and when it was opened */
 	struct elf_id build_id; /* len 0: it has none, or was not read */
+	bool was_read;
+};
+
+/* What later maps of an object were of, compared with the first one. */
+enum later_contents {
+	LATER_SAME,   /* as far as it was looked at: watched_object.last_seen */
+	LATER_UNSURE, /* it was written to, perhaps with something else for a while */
+	LATER_OTHER,  /* another build */
+};
+
+/* Maps of an object that is open, since it was looked at. */
+struct later_maps {
+	struct watched_object *next; /* object with such maps */
+	int64_t first_ns;            /* of CLOCK_REALTIME */
+	uint64_t start, end;         /* of the last one, in: */
+	pid_t pid;                   /* 0: a process outside of our PID namespace */
+	bool is_listed;              /* there are such maps */
 };
 
 struct watched_object {
 	struct watched_object *next_pending; /* or the next one that is forgotten, or spare */
 	struct file_id file;
-	int64_t mapped_ns;                   /* of CLOCK_REALTIME: first, or when the watch was opened */
-	int64_t last_mapped_ns;              /* the last time, since the watch was opened */
-	struct seen_file seen;               /* stamp.bytes 0: it was never opened */
+	int64_t mapped_ns;          /* of CLOCK_REALTIME: first, or when the watch was opened */
+	int64_t last_mapped_ns;     /* the last time, since the watch was opened */
+	struct seen_file seen;      /* stamp.bytes 0: it was never opened */
+	struct seen_file last_seen; /* the same, or how it was behind later maps */
+	struct later_maps later;
+	enum later_contents later_contents;
 	struct watched_map *maps, *last_map; /* heap; not tried yet, oldest first; NULL: none, it is not pending */
 	char *name;                          /* heap; of the last map; NULL: it never had room */
 	struct elf_id build_id;
@@ -144,6 +166,7 @@ struct object_watch {
 	size_t nr_earlier_noted;                 /* and how many of these were noted as processes */
 	struct hash_table nr_open_of;            /* by pid: objects that were opened because it has mapped them */
 	struct pending_objects pending, earlier; /* earlier: mapped when the recording began */
+	struct watched_object *later;            /* those with later maps */
 	struct watched_object *spare;            /* that were forgotten */
 	unsigned output, first_output;           /* the number of the present one; of those that are not forgotten */
 	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
@@ -170,6 +193,11 @@ struct object_watch {
 };
 
 static int64_t ns_of(const struct timespec *time)
+{
+	return time->tv_sec * INT64_C(1000000000) + time->tv_nsec;
+}
+
+static int64_t ns_of_statx(const struct statx_timestamp *time)
 {
 	return time->tv_sec * INT64_C(1000000000) + time->tv_nsec;
 }
@@ -293,13 +321,14 @@ static void add_map(struct watched_object *object, struct watched_map *map, stru
 }
 
 /* NULL: out of memory. */
-static struct watched_map *map_of(const struct task_event *event)
+static struct watched_map *map_of(const struct task_event *event, bool had_it)
 {
 	struct watched_map *map = malloc(sizeof(*map) + event->name.len + 1);
 
 	if (!map)
 		return NULL;
-	*map = (struct watched_map){.start = event->start, .end = event->start + event->len, .pid = (pid_t)event->pid};
+	*map = (struct watched_map){
+		.start = event->start, .end = event->start + event->len, .pid = (pid_t)event->pid, .had_it = had_it};
 	memcpy(map->name, event->name.ptr, event->name.len);
 	map->name[event->name.len] = '\0';
 	return map;
@@ -324,6 +353,24 @@ static void note_time(const struct object_watch *watch, struct watched_object *o
 	object->may_be_later = had_it && watch->output;
 }
 
+/* The lock is held. The object is open: whether it is still what it was is looked at soon. */
+static void note_later_map(struct object_watch *watch, struct watched_object *object, const struct later_maps *map)
+{
+	struct later_maps *later = &object->later;
+
+	if (object->later_contents != LATER_SAME)
+		return;
+	if (!later->is_listed) {
+		later->first_ns = map->first_ns;
+		later->next = watch->later;
+		later->is_listed = true;
+		watch->later = object;
+	}
+	later->start = map->start;
+	later->end = map->end;
+	later->pid = map->pid;
+}
+
 /*
  * The lock is held. Out of memory: then it is not watched. The first process that mapped it may have been gone before
  * it could be opened, or did not see it under its path: then the next one is tried. Of those that had it when the
@@ -341,6 +388,10 @@ static void note_object(struct object_watch *watch, const struct task_event *eve
 		return;
 	object->output = watch->output;
 	note_time(watch, object, time_ns, had_it);
+	const struct later_maps later = {
+		.first_ns = time_ns, .start = event->start, .end = event->start + event->len, .pid = pid};
+	if (object->fd >= 0 && !had_it)
+		note_later_map(watch, object, &later);
 	if (object->fd >= 0 || object->nr_tries == MAX_TRIES)
 		return;
 	if (!room) {
@@ -348,7 +399,7 @@ static void note_object(struct object_watch *watch, const struct task_event *eve
 		return;
 	}
 	bool enough = had_it && object->maps && (object->maps != object->last_map || object->maps->pid == pid);
-	struct watched_map *map = map_of(event);
+	struct watched_map *map = map_of(event, had_it);
 	char *name = object->name && !strcmp(object->name, event->name.ptr) ? NULL : strdup(event->name.ptr);
 	if (name) {
 		free(object->name);
@@ -619,7 +670,7 @@ void object_watch_note(struct object_watch *watch, struct span records)
 			break;
 		note_record(watch, (const void *)at, true);
 	}
-	bool pending = watch->earlier.first || watch->nr_earlier_noted < nr_earlier(watch);
+	bool pending = watch->earlier.first || watch->later || watch->nr_earlier_noted < nr_earlier(watch);
 	pthread_mutex_unlock(&watch->lock);
 	if (pending)
 		notifier_notify(&watch->wake);
@@ -696,7 +747,7 @@ static int open_map(struct object_watch *watch, const struct watched_map *map, c
  * runs. Of what has ended since the order of two times that are nearly the same is not known; and `cp -p` sets the time
  * back, but not that of the last change of the inode, of which there are others, too.
  */
-static struct seen_file look_at_file(const struct object_watch *watch, int fd, const struct watched_map *map)
+static struct seen_file look_at_file(const struct object_watch *watch, int fd, const struct later_maps *map)
 {
 	struct seen_file seen = {.opened_ns = (int64_t)clock_ns(CLOCK_REALTIME), .written_by_ns = INT64_MIN};
 	struct stat status;
@@ -705,6 +756,7 @@ static struct seen_file look_at_file(const struct object_watch *watch, int fd, c
 	if (fstat(fd, &status))
 		return seen;
 	const int64_t changed_ns = ns_of(&status.st_ctim);
+	seen.changed_ns = changed_ns;
 	seen.stamp = file_stamp_of(&status);
 	int64_t last_ns = seen.stamp.written_ns;
 	if ((last_ns > changed_ns ? last_ns : changed_ns) + FILE_TIMES_DIFFER_NS < watch->start_wall_ns)
@@ -749,6 +801,20 @@ static void give_up(struct object_watch *watch, struct pending_objects *list)
 	list->first = NULL;
 }
 
+/* They came while it was opened; whether before or behind that is not known. The lock is held. */
+static void note_maps_as_later(struct object_watch *watch, struct watched_object *object)
+{
+	const struct watched_map *last = object->last_map;
+
+	if (object->maps && object->last_mapped_ns > object->seen.opened_ns)
+		note_later_map(watch, object,
+			       &(struct later_maps){.first_ns = object->seen.opened_ns,
+						    .start = last->start,
+						    .end = last->end,
+						    .pid = last->pid});
+	free_maps(take_ptr(object->maps));
+}
+
 /*
  * Its maps that were not tried yet are the caller's then. NULL: all were. It may have been noted once more while it was
  * opened, and is open since.
@@ -763,7 +829,7 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 	if (object) {
 		list->first = object->next_pending;
 		if (object->fd >= 0)
-			free_maps(take_ptr(object->maps));
+			note_maps_as_later(watch, object);
 		*ret_maps = maps_with_room(watch, take_ptr(object->maps));
 		object->is_tried = true;
 		if (object->fd < 0 && !*ret_maps)
@@ -775,12 +841,28 @@ static struct watched_object *take_pending(struct object_watch *watch, struct pe
 	return object;
 }
 
+static bool all_had_it(const struct watched_map *map)
+{
+	while (map && map->had_it)
+		map = map->next;
+	return !map;
+}
+
+static void read_seen_build_id(struct seen_file *seen, int fd)
+{
+	int len = elf_note_of_fd(fd, seen->build_id.bytes);
+
+	seen->build_id.len = len > 0 ? (uint8_t)len : 0;
+	seen->was_read = true;
+}
+
 /* By one of these maps; none may be left. */
 static void open_object(struct object_watch *watch, struct watched_object *object, const struct watched_map *map,
 			struct mapping_processes *processes)
 {
-	/* Most files that were mapped before the recording, and so have no generation, are never read. */
-	const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
+	/* Most files that were mapped before the recording are never read. */
+	const bool hold = !object->file.generation && all_had_it(map);
+	const struct object_mapping mapped = {.file = object->file, .hold = hold};
 	const struct watched_map *its = NULL;
 	struct seen_file seen = {.stamp = {0}};
 	int fd = -1;
@@ -790,15 +872,16 @@ static void open_object(struct object_watch *watch, struct watched_object *objec
 		fd = open_map(watch, map, &mapped, processes);
 	}
 	if (fd >= 0) {
-		seen = look_at_file(watch, fd, its);
-		int len = mapped.hold ? 0 : elf_note_of_fd(fd, seen.build_id.bytes);
-		seen.build_id.len = len > 0 ? (uint8_t)len : 0;
+		seen = look_at_file(watch, fd,
+				    &(struct later_maps){.start = its->start, .end = its->end, .pid = its->pid});
+		if (!mapped.hold)
+			read_seen_build_id(&seen, fd);
 		fd = object_file_leave_mount(fd, mapped.hold);
 	}
 	pthread_mutex_lock(&watch->lock);
 	if (fd >= 0) {
 		object->fd = fd;
-		object->seen = seen;
+		object->seen = object->last_seen = seen;
 		object->is_readable = !mapped.hold;
 		note_opened(watch, object, its->pid);
 	}
@@ -817,6 +900,89 @@ static void open_pending(struct object_watch *watch, struct pending_objects *lis
 		free_maps(maps);
 	}
 	mapping_processes_fini(&processes);
+}
+
+/* Nearly all are: so the file system is not asked, which may not answer, but only what is known of the file here. */
+static bool is_unchanged(const struct watched_object *object)
+{
+	const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+	const struct seen_file *last = &object->last_seen;
+	struct statx now;
+
+	return last->was_read && !statx(object->fd, "", flags, STATX_CTIME | STATX_MTIME | STATX_SIZE, &now) &&
+	       ns_of_statx(&now.stx_ctime) == last->changed_ns &&
+	       ns_of_statx(&now.stx_mtime) == last->stamp.written_ns && now.stx_size == last->stamp.bytes;
+}
+
+/* The file of *ret_fd, which is the caller's, is to be looked at. NULL: none is. */
+static struct watched_object *take_later(struct object_watch *watch, struct watched_object *ret_known, int *ret_fd)
+{
+	struct watched_object *object = NULL;
+
+	pthread_mutex_lock(&watch->lock);
+	while (!object && watch->later && !is_too_late(watch)) {
+		const int64_t now_ns = (int64_t)clock_ns(CLOCK_REALTIME);
+		object = watch->later;
+		*ret_known = *object;
+		watch->later = object->later.next;
+		object->later.is_listed = false;
+		if (is_unchanged(object)) {
+			object->last_seen.opened_ns = now_ns;
+			object = NULL;
+		}
+	}
+	if (object) {
+		*ret_fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
+		object->is_tried = true;
+	}
+	pthread_mutex_unlock(&watch->lock);
+	return object;
+}
+
+static void put_later(struct object_watch *watch, struct watched_object *object, const struct seen_file *now,
+		      enum later_contents contents)
+{
+	pthread_mutex_lock(&watch->lock);
+	object->is_tried = false;
+	object->later_contents = contents;
+	if (contents == LATER_SAME) {
+		object->last_seen = *now;
+		object->seen.build_id = now->build_id;
+		object->seen.was_read = now->was_read;
+	}
+	pthread_mutex_unlock(&watch->lock);
+}
+
+/*
+ * A file that was written to and then mapped again, as by touch(1) or a copy of the same program, is what it was if it
+ * has the same build-id, and nothing has written to it behind that map.
+ */
+static enum later_contents compare_later(const struct watched_object *known, const struct seen_file *now)
+{
+	const struct elf_id *before = &known->last_seen.build_id;
+
+	if (before->len && now->build_id.len && !elf_id_equal(before, &now->build_id))
+		return LATER_OTHER;
+	return before->len && now->build_id.len && now->written_by_ns <= known->later.first_ns ? LATER_SAME
+											       : LATER_UNSURE;
+}
+
+/* Once for all maps since the last time. */
+static void look_at_later(struct object_watch *watch)
+{
+	struct watched_object known, *object;
+	int fd;
+
+	while ((object = take_later(watch, &known, &fd))) {
+		AUTO_FD int its = fd;
+		const struct seen_file *last = &known.last_seen;
+		struct seen_file now = look_at_file(watch, its, &known.later);
+		bool same = now.changed_ns == last->changed_ns && file_stamp_equal(&now.stamp, &last->stamp);
+
+		AUTO_FD int reopened = known.is_readable ? -1 : object_file_reopen(its);
+		read_seen_build_id(&now, known.is_readable ? its : reopened);
+		put_later(watch, object, &now, same ? LATER_SAME : compare_later(&known, &now));
+	}
 }
 
 /*
@@ -958,6 +1124,7 @@ static void look(struct object_watch *watch)
 	look_at_processes(watch); /* what is new has the number then */
 	read_rings(watch);
 	open_pending(watch, &watch->pending);
+	look_at_later(watch);
 	look_at_processes(watch);
 }
 
@@ -1259,7 +1426,7 @@ static void forget_objects(struct object_watch *watch, unsigned output)
 
 	for (size_t i = 0; i < watch->objects.nr_slots; i++) {
 		struct watched_object *object = watch->objects.slots[i].item;
-		if (!object || object->output >= output || object->maps || object->is_tried)
+		if (!object || object->output >= output || object->maps || object->later.is_listed || object->is_tried)
 			continue;
 		object->next_pending = forgotten;
 		forgotten = object;
@@ -1338,7 +1505,7 @@ int object_watch_find(struct object_watch *watch, const struct file_id *file)
 	return fd;
 }
 
-/* Whether it was written to after it was mapped, or may have been. The lock is held. */
+/* Whether it was written to after it was mapped, or may have been. */
 static bool is_written(const struct watched_object *object, const struct file_stamp *stamp)
 {
 	const struct seen_file *seen = &object->seen;
@@ -1348,9 +1515,39 @@ static bool is_written(const struct watched_object *object, const struct file_st
 	return seen->written_by_ns > object->mapped_ns || !file_stamp_equal(&seen->stamp, stamp);
 }
 
-int object_watch_check(struct object_watch *watch, const struct file_id *file, int fd, struct watched_contents *ret)
+/* Whether a map behind the first one may have been of something else, even if the file has its build-id. */
+static bool may_be_other_later(const struct watched_object *object)
+{
+	return object->later_contents != LATER_SAME || object->later.is_listed ||
+	       object->last_mapped_ns > object->last_seen.opened_ns;
+}
+
+/* -ESTALE: it was written to, or may have been. */
+static int check_stamp(const struct watched_object *object, int fd)
 {
 	struct stat status;
+
+	if (fstat(fd, &status))
+		return -errno;
+	const struct file_stamp stamp = file_stamp_of(&status);
+	return object->later_contents == LATER_OTHER || is_written(object, &stamp) ? -ESTALE : 0;
+}
+
+/* The same, unless its build-id tells that it is what it was. */
+static int check_contents(const struct watched_object *object, int fd)
+{
+	struct seen_file now = {.build_id = {.len = 0}};
+	int err = check_stamp(object, fd);
+
+	if (err != -ESTALE || !object->seen.build_id.len || is_written(object, &object->seen.stamp) ||
+	    may_be_other_later(object))
+		return err;
+	read_seen_build_id(&now, fd);
+	return now.build_id.len && elf_id_equal(&now.build_id, &object->seen.build_id) ? 0 : -ESTALE;
+}
+
+int object_watch_check(struct object_watch *watch, const struct file_id *file, int fd, struct watched_contents *ret)
+{
 	int err = 0;
 
 	*ret = (struct watched_contents){.mapped_later = false};
@@ -1358,21 +1555,31 @@ int object_watch_check(struct object_watch *watch, const struct file_id *file, i
 		return 0;
 	pthread_mutex_lock(&watch->lock);
 	const struct watched_object *object = find_object(watch, file);
-	if (object && !is_written(object, &object->seen.stamp))
-		*ret = (struct watched_contents){object->seen.build_id,
-						 object->last_mapped_ns > object->seen.opened_ns};
-	if (object && fd >= 0 && fstat(fd, &status) == 0) {
-		const struct file_stamp stamp = file_stamp_of(&status);
-		err = is_written(object, &stamp) ? -ESTALE : 0;
-	}
+	if (object && object->later_contents != LATER_OTHER && !is_written(object, &object->seen.stamp))
+		*ret = (struct watched_contents){object->seen.build_id, may_be_other_later(object)};
+	if (object && fd >= 0)
+		err = check_stamp(object, fd) == -ESTALE ? -ESTALE : 0;
 	pthread_mutex_unlock(&watch->lock);
 	return err;
+}
+
+int object_watch_check_contents(struct object_watch *watch, const struct file_id *file, int fd)
+{
+	struct watched_object known;
+
+	if (!watch || !file->inode)
+		return 0;
+	pthread_mutex_lock(&watch->lock);
+	const struct watched_object *object = find_object(watch, file);
+	if (object)
+		known = *object;
+	pthread_mutex_unlock(&watch->lock);
+	return object ? check_contents(&known, fd) : 0;
 }
 
 int object_watch_open_copy(struct object_watch *watch, const struct file_id *file)
 {
 	struct watched_object known = {.fd = -1};
-	struct stat status;
 
 	if (!watch || !file->inode)
 		return -ENOENT;
@@ -1384,12 +1591,9 @@ int object_watch_open_copy(struct object_watch *watch, const struct file_id *fil
 	pthread_mutex_unlock(&watch->lock);
 	if (fd < 0)
 		return known.fd < 0 ? -ENOENT : -EMFILE;
-	if (fstat(fd, &status))
-		return -errno;
-	const struct file_stamp stamp = file_stamp_of(&status);
-	if (is_written(&known, &stamp))
-		return -ESTALE;
-	return known.is_readable ? take_fd(&fd) : object_file_reopen(fd);
+	AUTO_FD int opened = known.is_readable ? take_fd(&fd) : object_file_reopen(fd);
+	int err = opened < 0 ? opened : check_contents(&known, opened);
+	return err ? err : take_fd(&opened);
 }
 
 /* Of one that is open. The lock is held. */

@@ -74,9 +74,12 @@ struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
  */
 struct watched_contents {
 	struct elf_id build_id; /* when the watch opened it; len 0: not known, or not that of the first map */
-	bool mapped_later;      /* it was mapped once more behind that */
+	bool mapped_later;      /* it was mapped once more, and not looked at since, or may have had other contents */
 };
 int object_watch_check(struct object_watch *watch, const struct file_id *file, int fd, struct watched_contents *ret);
+
+/* The same, but 0 also when it was written to and has the build-id that it had at each map. -errno of fstat(2). */
+int object_watch_check_contents(struct object_watch *watch, const struct file_id *file, int fd);
 
 /* The descriptor of the file that was mapped, owned by the watch, until it forgets it; -1: it has none. */
 int object_watch_find(struct object_watch *watch, const struct file_id *file);

@@ -274,9 +274,8 @@ static int checked(const struct mapped_object *object, int fd, int *err)
 /* Its processes have ended: what has its name here may be the same file, unless something has written to it since. */
 static int open_under_name(const struct mapped_objects *objects, const struct mapped_object *object)
 {
-	struct watched_contents unused;
 	AUTO_FD int fd = object_file_open(object->name, NULL);
-	int err = fd < 0 ? fd : object_watch_check(objects->watch, &object->id.file, fd, &unused);
+	int err = fd < 0 ? fd : object_watch_check_contents(objects->watch, &object->id.file, fd);
 
 	return err ? err : take_fd(&fd);
 }
