@@ -210,12 +210,24 @@ int object_file_open_in(int root_fd, const char *path, const struct object_mappi
 	return open_place(&(struct place){root_fd, path, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS}, mapped);
 }
 
+int object_file_open_program(pid_t pid, const struct object_mapping *mapped)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return object_file_open(path, mapped);
+}
+
 int object_file_open_map(pid_t pid, uint64_t start, uint64_t end, const struct object_mapping *mapped)
 {
 	char path[96];
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start, end);
-	return object_file_open(path, mapped);
+	const int fd = object_file_open(path, mapped);
+	if (fd >= 0 || !mapped || !mapped->file.inode)
+		return fd;
+	const int program_fd = object_file_open_program(pid, mapped);
+	return program_fd < 0 ? fd : program_fd;
 }
 
 /* Also when the file is deleted, and whatever it is called there. */

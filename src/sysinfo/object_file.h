@@ -7,7 +7,7 @@
  * All object_file_open*() return a new descriptor for reading (O_CLOEXEC) that the caller closes; or -errno of open(2);
  * -EINVAL: it is no regular file; -ESTALE: it is not the file that was mapped. When the process has too many open
  * files, its soft limit is raised to the hard limit; if that is not enough, shortage_note() is called. Source:
- * openat2(2), proc(5) "/proc/pid/root" and "/proc/pid/map_files".
+ * openat2(2), proc(5) "/proc/pid/root", "/proc/pid/map_files" and "/proc/pid/exe".
  */
 #pragma once
 
@@ -62,16 +62,19 @@ int object_file_open_below_root(pid_t pid, const char *path, const struct object
 
 /*
  * A path as a living process sees it: below its root, in its mount namespace. If that file is deleted, or is not the
- * one that was mapped, the mapping itself is opened (/proc/PID/map_files), which needs CAP_SYS_ADMIN or
- * CAP_CHECKPOINT_RESTORE.
+ * one that was mapped, the mapping itself is opened, as below.
  */
 int object_file_open_of_process(pid_t pid, const char *path, const struct object_mapping *mapped);
 
 /*
  * The file of one map of a living process, whose range is as in /proc/PID/maps. Works for deleted files and memfds,
- * too.
+ * too. /proc/PID/map_files needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; without, where `mapped` tells the file, it
+ * may be the program.
  */
 int object_file_open_map(pid_t pid, uint64_t start, uint64_t end, const struct object_mapping *mapped);
+
+/* The program that a living process runs, likewise; of a process of one's own this needs no capability. */
+int object_file_open_program(pid_t pid, const struct object_mapping *mapped);
 
 /*
  * A process whose mount namespace will probably outlive ours: process 1, or, where we may not look at that, the nearest

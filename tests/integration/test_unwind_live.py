@@ -553,6 +553,43 @@ def test_ordinary_user(millrace, program, run, programs, steady_sysctl, tmp_path
         shutil.rmtree(place)
 
 
+RUN_FROM_MEMORY = """
+import os, sys
+fd = os.memfd_create('deep')
+os.write(fd, open(sys.argv[1], 'rb').read())
+os.execve(fd, sys.argv[1:], os.environ)
+"""
+
+
+@pytest.mark.parametrize('where', ('deleted', 'memfd', 'memfd-bundle'))
+def test_program_without_a_file_of_an_ordinary_user(where, program, run, programs, steady_sysctl):
+    """It is opened as what the process runs: to open its mapping would need a capability."""
+    if int(pathlib.Path('/proc/sys/kernel/perf_event_paranoid').read_text()) > 2:
+        pytest.skip('kernel.perf_event_paranoid is above 2')
+    place = pathlib.Path(subprocess.run(['mktemp', '-d', '/tmp/millrace-unwind.XXXXXX'], check=True, text=True,
+                                        stdout=subprocess.PIPE).stdout.strip())
+    user = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', 'env', f'HOME={place}']
+    try:
+        place.chmod(0o777)
+        for source in program, programs / 'deep':
+            shutil.copy(source, place / source.name)
+        command = {'deleted': ['sh', '-c', f'{place}/deep -m 60000 & p=$!; '
+                               f'until [ "$(readlink /proc/$p/exe)" = {place}/deep ]; do sleep 0.01; done; '
+                               f'rm {place}/deep; {place}/{program.name} record "$@" -p $p -- '
+                               f'sh -c "while [ \\$(cut -d\\  -f14 /proc/$p/stat) -lt 30 ]; do sleep 0.05; done"; '
+                               f'kill $p', 'sh']}.get(where, [place / program.name, 'record'])
+        options = ['-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', '-o', place / 'perf.data']
+        if where != 'deleted':
+            options += [*(['--bundle'] if where == 'memfd-bundle' else []), '--', sys.executable, '-c',
+                        RUN_FROM_MEMORY, place / 'deep', '-m', '150']
+        done = run([*user, *command, *options], cwd=place)
+        text = run([*user, place / program.name, 'script', '-i', place / 'perf.data', '-F', 'ip,sym'], cwd=place).out
+    finally:
+        shutil.rmtree(place)
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    check_chains([names for names in samples if any(name.startswith('deep_burn') for name in names)], said=done.err)
+
+
 @pytest.mark.parametrize('options,words', [
     (['--max-stack=0'], ['1 to 1024']),
     (['--max-stack=1025'], ['1 to 1024']),

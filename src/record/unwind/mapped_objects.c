@@ -295,6 +295,8 @@ static int open_object(const struct mapped_objects *objects, const struct mapped
 		fd = checked(object, object_file_open_of_process((pid_t)mapping->pid, object->name, NULL), &err);
 		if (fd < 0)
 			fd = checked(object, open_map(mapping), &err);
+		if (fd < 0)
+			fd = checked(object, object_file_open_program((pid_t)mapping->pid, NULL), &err);
 	}
 	if (fd < 0)
 		fd = checked(object, object_watch_open_copy(objects->watch, &object->id.file), &err);
