@@ -23,6 +23,7 @@ struct batch_job {
 	/* its part of the pool's memory: a page, the room of the batch, and some for its tail */
 	uint8_t *memory;
 	uint32_t number;                /* in the free list */
+	size_t saved;                   /* bytes at the end of its memory that others use: batch_pool_shrink() */
 	struct batch_job *next_to_pack; /* in the queue of the workers */
 	struct batch_job *next_in_line; /* in the order of its pipeline */
 	struct pool_client *client;
@@ -54,8 +55,9 @@ struct pool_client {
 	void (*call_stages)(struct pool_client *client, size_t most);
 	/* called when a job is done: writes the jobs at the front that are done */
 	void (*write_done)(struct pool_client *client);
-	struct pool_client *next; /* in the queue of clients that wait for a turn */
-	atomic_bool has_turn;     /* it has a turn, or waits for one */
+	struct pool_client *next;         /* in the queue of clients that wait for a turn */
+	atomic_bool has_turn;             /* it has a turn, or waits for one */
+	_Atomic uint64_t writes_since_ns; /* CLOCK_MONOTONIC: it is writing a batch; 0: it is not */
 };
 
 /* Called by pipelines without the lock: */
@@ -71,6 +73,12 @@ bool batch_pool_is_late(const struct batch_pool *pool);
  * or a worker, comes to it.
  */
 void batch_pool_schedule(struct batch_pool *pool, struct pool_client *client, bool wake);
+
+/*
+ * The records of the job take so many bytes, and will hardly take more: when memory is used up by what waits for the
+ * output, the rest may be used for other batches. By its owner, without the lock: it may be a system call.
+ */
+void batch_pool_shrink(struct batch_pool *pool, struct batch_job *job, size_t bytes);
 
 /* Called by pipelines with the lock held: */
 

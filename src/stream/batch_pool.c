@@ -33,6 +33,11 @@ enum {
 	PAGE = 4096,
 	AROUND = 2 * PAGE, /* records begin anywhere in the first page of their memory, and end before the last */
 	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
+	/* What batches that wait for the output do not need is used for others, up to so many times as many. */
+	SPARE_TIMES = 8,
+	SPARE_LEAST_BYTES = 64 << 20,  /* of a pool that is smaller, nothing, */
+	SPARE_BATCH_BYTES = 256 << 10, /* nor of small batches */
+	SHRINK_LEAST_BYTES = 64 << 10,
 };
 
 struct pool_worker { /* a thread that packs; the one that began to wait last is the next to be woken */
@@ -48,6 +53,12 @@ struct pool_worker { /* a thread that packs; the one that began to wait last is 
 static size_t nr_free(const struct batch_pool *pool)
 {
 	return atomic_load_explicit(&pool->nr_free, memory_order_relaxed);
+}
+
+/* Of the memory of one batch. */
+static size_t slot_bytes(const struct batch_pool *pool)
+{
+	return pool->extent_bytes + AROUND;
 }
 
 bool batch_pool_is_short(const struct batch_pool *pool)
@@ -105,12 +116,23 @@ void batch_pool_disable_pressure(struct batch_pool *pool)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-static void note_least(struct batch_pool *pool, size_t free)
+/* A batch was taken: the most memory that was in use, but for what others have saved of theirs. */
+static void note_most(struct batch_pool *pool)
 {
-	size_t least = atomic_load_explicit(&pool->least_free, memory_order_relaxed);
+	size_t nr_all = pool->nr_jobs + atomic_load_explicit(&pool->nr_spare_used, memory_order_relaxed);
+	size_t saved_bytes = atomic_load_explicit(&pool->saved_bytes, memory_order_relaxed), nr = nr_free(pool);
+	size_t bytes = nr_all > nr ? (nr_all - nr) * pool->extent_bytes : 0;
+	size_t most = atomic_load_explicit(&pool->most_bytes, memory_order_relaxed);
 
-	while (free < least && !atomic_compare_exchange_weak(&pool->least_free, &least, free))
+	bytes = bytes > saved_bytes ? bytes - saved_bytes : 0;
+	while (bytes > most && !atomic_compare_exchange_weak(&pool->most_bytes, &most, bytes))
 		;
+}
+
+static uint8_t *memory_of(const struct batch_pool *pool, uint32_t number)
+{
+	return number < pool->nr_jobs ? pool->memory + number * slot_bytes(pool)
+				      : pool->spare_memory + (number - pool->nr_jobs) * slot_bytes(pool);
 }
 
 struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *client)
@@ -119,7 +141,8 @@ struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *c
 
 	if (!free_list_take(&pool->free_jobs, &number))
 		return NULL;
-	note_least(pool, atomic_fetch_sub(&pool->nr_free, 1) - 1);
+	atomic_fetch_sub(&pool->nr_free, 1);
+	note_most(pool);
 	trim(pool);
 	if (pressure_changes(pool)) {
 		pthread_mutex_lock(&pool->lock);
@@ -127,22 +150,132 @@ struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *c
 		pthread_mutex_unlock(&pool->lock);
 	}
 	struct batch_job *job = &pool->jobs[number];
+	uint8_t *memory = memory_of(pool, number);
 	*job = (struct batch_job){
-		.batch = {.records = job->memory, .room = pool->extent_bytes, .tail = job->tail},
-		.memory = job->memory,
+		.batch = {.records = memory, .room = pool->extent_bytes, .tail = job->tail},
+		.memory = memory,
 		.number = number,
 		.client = client,
 	};
 	return job;
 }
 
-void batch_pool_put(struct batch_pool *pool, struct batch_job *job)
+/* A batch more may be taken. No lock is needed. */
+static void add_free(struct batch_pool *pool, uint32_t number)
 {
 	atomic_fetch_add(&pool->nr_free, 1);
-	free_list_put(&pool->free_jobs, job->number);
+	free_list_put(&pool->free_jobs, number);
 	pthread_cond_signal(&pool->room);
 	if (!batch_pool_is_short(pool))
 		atomic_store_explicit(&pool->flush_requested, false, memory_order_relaxed);
+}
+
+/*
+ * Is more than an eighth of the memory in use, because the output, or what is before it there, is late? Else it is soon
+ * free by itself, and to shrink a batch is not worth while: all CPUs that know its pages have to forget them.
+ */
+static bool waits_for_output(const struct batch_pool *pool, const struct batch_job *job)
+{
+	enum { LONG_NS = 100000000 };
+	size_t nr_all = pool->nr_jobs + atomic_load_explicit(&pool->nr_spare_used, memory_order_relaxed);
+
+	if (nr_all <= nr_free(pool) + pool->nr_jobs / 8)
+		return false;
+	if (atomic_load_explicit(&pool->nr_unwritten, memory_order_relaxed) +
+		    atomic_load_explicit(&pool->nr_blocked, memory_order_relaxed) >
+	    pool->nr_jobs / 8)
+		return true;
+	uint64_t since_ns = job->client ? atomic_load_explicit(&job->client->writes_since_ns, memory_order_relaxed) : 0;
+	return since_ns && clock_ns(CLOCK_MONOTONIC) > since_ns + LONG_NS;
+}
+
+/* false: the kernel keeps them; it gives back pages that are locked (mlockall(2)) from 5.18 on. */
+static bool give_back(uint8_t *memory, size_t bytes)
+{
+	enum { DONTNEED_LOCKED = 24 }; /* MADV_DONTNEED_LOCKED of linux/mman.h, which older headers have not */
+
+	return !madvise(memory, bytes, DONTNEED_LOCKED) || !madvise(memory, bytes, MADV_DONTNEED);
+}
+
+/* One that was in use before, or the next one that never was. */
+static bool take_spare(struct batch_pool *pool, uint32_t *ret)
+{
+	size_t next = atomic_load(&pool->nr_spare_known);
+
+	if (free_list_take(&pool->spare_jobs, ret))
+		return true;
+	while (next < pool->nr_spare)
+		if (atomic_compare_exchange_weak(&pool->nr_spare_known, &next, next + 1)) {
+			*ret = (uint32_t)(pool->nr_jobs + next);
+			return true;
+		}
+	return false;
+}
+
+/*
+ * As many batches more are in use as the others have saved memory for. What they save may become less between the look
+ * at it and the change: that is seen when the next batch is put back.
+ */
+static void use_spare(struct batch_pool *pool)
+{
+	size_t nr = atomic_load(&pool->nr_spare_used);
+	uint32_t number;
+
+	while ((nr + 1) * slot_bytes(pool) <= atomic_load(&pool->saved_bytes)) {
+		if (!atomic_compare_exchange_weak(&pool->nr_spare_used, &nr, nr + 1))
+			continue;
+		if (!take_spare(pool, &number)) {
+			atomic_fetch_sub(&pool->nr_spare_used, 1);
+			return;
+		}
+		add_free(pool, number);
+		nr++;
+	}
+}
+
+static bool one_is_too_many(struct batch_pool *pool)
+{
+	size_t nr = atomic_load(&pool->nr_spare_used);
+
+	while (nr * slot_bytes(pool) > atomic_load(&pool->saved_bytes))
+		if (atomic_compare_exchange_weak(&pool->nr_spare_used, &nr, nr - 1))
+			return true;
+	return false;
+}
+
+/* It may have grown since it was shrunk: then it saves less. */
+static void set_saved(struct batch_pool *pool, struct batch_job *job, size_t saved)
+{
+	if (saved < job->saved)
+		atomic_fetch_sub(&pool->saved_bytes, job->saved - saved);
+	else
+		atomic_fetch_add(&pool->saved_bytes, saved - job->saved);
+	job->saved = saved;
+}
+
+void batch_pool_shrink(struct batch_pool *pool, struct batch_job *job, size_t bytes)
+{
+	size_t used = ((size_t)(job->batch.records - job->memory) + bytes + PAGE - 1) / PAGE * PAGE;
+	size_t saved = used + SHRINK_LEAST_BYTES <= slot_bytes(pool) ? slot_bytes(pool) - used : 0;
+
+	if (!pool->nr_spare || (!job->saved && (!saved || !waits_for_output(pool, job))))
+		return;
+	if (saved && !give_back(job->memory + used, saved))
+		saved = 0;
+	set_saved(pool, job, saved);
+	use_spare(pool);
+}
+
+void batch_pool_put(struct batch_pool *pool, struct batch_job *job)
+{
+	if (job->saved)
+		set_saved(pool, job, 0);
+	if (atomic_load(&pool->nr_spare_used) && one_is_too_many(pool)) {
+		(void)give_back(job->memory, slot_bytes(pool));
+		free_list_put(&pool->spare_jobs, job->number);
+		return;
+	}
+	add_free(pool, job->number);
 	signal_pressure(pool);
 	trim(pool);
 }
@@ -414,6 +547,7 @@ static void pack_first(struct pool_worker *worker, struct extent_packer *packer)
 	if (job->batch.len && !job->built && !pool->no_index)
 		note_stats(pool, job);
 	int64_t len = compress_job(pool, packer, job, &level);
+	batch_pool_shrink(pool, job, job->out_len + job->batch.tail_len);
 	uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
 	pthread_mutex_lock(&pool->lock);
 	batch_pool_count(pool, job, len, level);
@@ -477,16 +611,35 @@ static void *map_memory(size_t bytes, size_t ready_bytes)
 	return memory;
 }
 
-static int allocate(struct batch_pool *pool, size_t nr_workers, size_t ready_bytes)
+/* Addresses, of which no more pages are in use than other batches have spared. */
+static void map_spare(struct batch_pool *pool)
 {
-	pool->jobs = calloc(pool->nr_jobs, sizeof(*pool->jobs));
+	const size_t bytes = pool->nr_jobs * SPARE_TIMES * slot_bytes(pool);
+
+	if (sizeof(void *) < 8 || pool->memory_bytes < SPARE_LEAST_BYTES || slot_bytes(pool) < SPARE_BATCH_BYTES ||
+	    slot_bytes(pool) % PAGE)
+		return;
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return;
+	(void)!madvise(memory, bytes, MADV_NOHUGEPAGE); /* of a batch a part is used */
+	pool->spare_memory = memory;
+	pool->nr_spare = pool->nr_jobs * SPARE_TIMES;
+}
+
+static int allocate(struct batch_pool *pool, size_t nr_workers, const struct batch_pool_params *params)
+{
+	pool->memory_bytes = pool->nr_jobs * slot_bytes(pool);
+	pool->memory = map_memory(pool->memory_bytes, params->ready_bytes);
+	if (params->spares)
+		map_spare(pool);
+	size_t nr = pool->nr_jobs + pool->nr_spare;
+	pool->jobs = calloc(nr, sizeof(*pool->jobs));
 	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
-	pool->memory_bytes = pool->nr_jobs * (pool->extent_bytes + AROUND);
-	pool->memory = map_memory(pool->memory_bytes, ready_bytes);
-	if (!pool->jobs || !pool->workers || !pool->memory || free_list_init(&pool->free_jobs, pool->nr_jobs))
+	if (!pool->jobs || !pool->workers || !pool->memory || free_list_init(&pool->free_jobs, nr) ||
+	    free_list_init(&pool->spare_jobs, nr))
 		return -ENOMEM;
 	for (size_t i = pool->nr_jobs; i-- > 0;) {
-		pool->jobs[i].memory = pool->memory + i * (pool->extent_bytes + AROUND);
 		pool->jobs[i].number = (uint32_t)i;
 		batch_pool_put(pool, &pool->jobs[i]);
 	}
@@ -593,12 +746,11 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	init_lock(&pool->lock);
 	pthread_cond_init(&pool->progress, NULL);
 	init_room(&pool->room);
-	int err = allocate(pool, nr_workers, params->ready_bytes);
+	int err = allocate(pool, nr_workers, params);
 	atomic_init(&pool->pressure, params->pressure);
 	pool->trims = params->trims;
 	pool->thorough = params->thorough;
 	pool->no_index = params->no_index && !params->level;
-	atomic_init(&pool->least_free, pool->nr_jobs);
 	if (!err)
 		err = extent_stats_new(params->events, params->nr_events, &pool->stats);
 	if (!err)
@@ -629,7 +781,7 @@ void batch_pool_stop(struct batch_pool *pool)
 		sem_destroy(&pool->workers[i].wake);
 	}
 	pool->nr_workers = 0;
-	pool->totals.most_bytes = (pool->nr_jobs - pool->least_free) * pool->extent_bytes;
+	pool->totals.most_bytes = atomic_load(&pool->most_bytes);
 }
 
 void batch_pool_free(struct batch_pool *pool)
@@ -639,12 +791,15 @@ void batch_pool_free(struct batch_pool *pool)
 	batch_pool_stop(pool);
 	if (pool->memory)
 		munmap(pool->memory, pool->memory_bytes);
+	if (pool->spare_memory)
+		munmap(pool->spare_memory, pool->nr_spare * slot_bytes(pool));
 	pthread_cond_destroy(&pool->room);
 	pthread_cond_destroy(&pool->progress);
 	pthread_mutex_destroy(&pool->lock);
 	stack_cutter_free(pool->cutter);
 	extent_stats_free(pool->stats);
 	free_list_fini(&pool->free_jobs);
+	free_list_fini(&pool->spare_jobs);
 	free(pool->jobs);
 	free(pool->workers);
 	free(pool);

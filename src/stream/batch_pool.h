@@ -53,6 +53,7 @@ struct batch_pool_params {
 	bool trims;          /* stack dumps are cut short when memory runs short */
 	bool thorough;       /* extent_pack_params.thorough: what stages do costs more */
 	bool no_index;       /* at level 0: the pipelines make no list of extents */
+	bool spares;         /* addresses cost nothing: the budget is that of pages that are in use, not of batches */
 	struct memory_pressure *pressure; /* borrowed until batch_pool_disable_pressure(); NULL: not wanted */
 	struct notifier *notifier; /* borrowed; notified while draining when compression is late; NULL: not wanted */
 };
@@ -65,9 +66,8 @@ struct pool_drops { /* stage_count_dropped() */
 
 /* Valid when all pipelines are closed. */
 struct batch_pool_totals {
-	uint64_t bytes_in, bytes_out; /* of extents: uncompressed, as written */
-	uint64_t nr_extents, nr_plain,
-		nr_failed;   /* plain: stored uncompressed; failed: stored uncompressed because the compressor failed */
+	uint64_t bytes_in, bytes_out;             /* of extents: uncompressed, as written */
+	uint64_t nr_extents, nr_plain, nr_failed; /* plain: not compressed; failed: because the compressor failed */
 	uint64_t nr_lowered; /* compressed less than params.level asks for, or not at all: batch_pool_set_level() */
 	uint64_t most_bytes; /* the most memory that was in use at any time */
 	uint64_t full_ns;    /* how long draining threads waited because all memory was in use */
@@ -93,35 +93,35 @@ struct batch_pool {
 	size_t memory_bytes;
 	struct pool_worker *workers; /* heap */
 	size_t nr_workers;           /* workers that run */
-
-	struct free_list free_jobs;
+	/* spare: in use while others that wait for the output have saved as many bytes, see batch_pool_shrink() */
+	struct free_list free_jobs, spare_jobs;
+	uint8_t *spare_memory; /* mmap(2): only addresses, but of what is in use; NULL: there are none */
+	size_t nr_spare;
+	atomic_size_t nr_spare_known, nr_spare_used, saved_bytes; /* known: were in use at some time */
 	/*
-	 * Read without the lock; each is exact, but not consistent with the others. nr_free is never less than the
-	 * number of free jobs; nr_to_pack is changed under the lock only.
+	 * Read without the lock; each is exact, but not consistent with the others. free: at least as many are;
+	 * to_pack: changed under the lock only; blocked: compressed, but behind one of the same pipeline that is not.
 	 */
-	/* blocked: compressed, but behind one of the same pipeline that is not */
 	atomic_size_t nr_free, nr_to_pack, nr_blocked;
-	atomic_size_t least_free;    /* the least value that nr_free ever had */
+	atomic_size_t most_bytes;    /* that were in use at any time */
 	atomic_bool flush_requested; /* memory is short, and the stages were asked to pass batches on (STAGE_MEMORY) */
 	_Atomic(struct memory_pressure *) pressure; /* NULL: none; set under the lock */
 	atomic_bool pressure_high;                  /* likewise */
 
 	pthread_mutex_t lock;
-	pthread_cond_t room; /* CLOCK_MONOTONIC; signalled when a job becomes free, or when an output fails */
-	/* signalled when a worker has ended a turn (the stages of one pipeline) or has written: a pipeline may be idle
-	 */
-	pthread_cond_t progress;
+	pthread_cond_t room;     /* CLOCK_MONOTONIC; signalled when a job becomes free, or when an output fails */
+	pthread_cond_t progress; /* signalled when a worker has ended a turn or has written: a pipeline may be idle */
 	struct batch_job *first_to_pack, *last_to_pack;
 	struct pool_client *first_turn, *last_turn;
 	struct pool_worker *idle; /* idle workers; the last that became idle is first: its memory is in use already */
 	bool ending;
 	int requested_level; /* batch_pool_set_level() */
 	bool overtaken;      /* compression is too slow: nothing is compressed until half of the memory is free */
-	struct pipeline *with_stages;    /* list of the pipelines whose stages may keep batches */
-	size_t nr_packing, nr_unwritten; /* numbers of jobs; unwritten: waiting to be written */
-	size_t nr_stores;                /* number of times that a draining thread has stored */
-	/* CPU time of the thread that drains and stores, at the last measurement */
-	uint64_t stores_counted_ns;
+	struct pipeline *with_stages; /* list of the pipelines whose stages may keep batches */
+	size_t nr_packing;
+	atomic_size_t nr_unwritten; /* waiting to be written; read without the lock, too */
+	size_t nr_stores;           /* number of times that a draining thread has stored */
+	uint64_t stores_counted_ns; /* CPU time of the thread that drains and stores, when it was measured last */
 	struct batch_pool_totals totals;
 };
 

@@ -178,6 +178,14 @@ static void note_written(struct pipeline *pipeline, struct batch_job *job, bool 
 	batch_pool_put(pool, job);
 }
 
+/* Others see for how long the output has taken nothing: batch_pool_shrink(). */
+static void note_write(struct pipeline *pipeline, bool begins)
+{
+	uint64_t since_ns = begins ? clock_ns(CLOCK_MONOTONIC) : 0;
+
+	atomic_store_explicit(&pipeline->client.writes_since_ns, since_ns, memory_order_relaxed);
+}
+
 /*
  * What the inner writer has was old enough when its extent ended: none of it is held back once more. The
  * lock is held, and released during the call.
@@ -190,9 +198,11 @@ static bool commit_inner(struct pipeline *pipeline)
 		return false;
 	pipeline->commit = false;
 	pthread_mutex_unlock(&pool->lock);
+	note_write(pipeline, true);
 	int err = writer_commit(pipeline->inner, true);
 	if (!err)
 		err = writer_complete(pipeline->inner, WRITER_NOW);
+	note_write(pipeline, false);
 	pthread_mutex_lock(&pool->lock);
 	note_error(pipeline, err);
 	note_stored(pipeline);
@@ -227,8 +237,10 @@ static void write_done(struct pool_client *client)
 			if (tried)
 				pipeline->inner->memory_is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
 			pthread_mutex_unlock(&pool->lock);
+			note_write(pipeline, true);
 			if (!err)
 				err = pipeline->inner ? write_job(pipeline, job) : retain_job(pipeline, job);
+			note_write(pipeline, false);
 			pthread_mutex_lock(&pool->lock);
 			note_written(pipeline, job, tried, err);
 		}
@@ -296,6 +308,7 @@ int stage_pass(struct stage *stage, struct batch *batch)
 			stage->next->complete_ns = complete_ns;
 		return err;
 	}
+	batch_pool_shrink(output->pool, job, batch->len + batch->tail_len);
 	pthread_mutex_lock(&output->pool->lock);
 	if (batch->len || batch->tail_len) {
 		output->nr_staged--;

@@ -59,6 +59,8 @@ void producer_seal(struct producer *producer)
 		return;
 	if (producer->builds)
 		end_built(producer);
+	else
+		batch_pool_shrink(pipeline->pool, job, job->batch.len);
 	if (!job->seen)
 		atomic_fetch_add_explicit(&pipeline->nr_unseen, 1, memory_order_relaxed);
 	producer->filling = NULL;

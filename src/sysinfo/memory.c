@@ -222,6 +222,21 @@ uint64_t memory_available(const char *root)
 }
 
 /* Not ru_maxrss of getrusage(2), which begins with what the process had before its exec. */
+bool memory_counts_addresses(const char *root)
+{
+	AUTO_FREE char *path = NULL;
+	struct rlimit limit;
+	uint64_t mode;
+
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur != RLIM_INFINITY)
+		return true;
+	if (asprintf(&path, "%s/proc/sys/vm", root) < 0) {
+		path = NULL;
+		return true;
+	}
+	return read_number(path, "overcommit_memory", &mode) && mode == 2;
+}
+
 int memory_peak(uint64_t *ret_bytes)
 {
 	AUTO_BUF struct buf status = {0};

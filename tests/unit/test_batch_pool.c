@@ -217,6 +217,141 @@ static void test_pieces_do_not_overlap(void **state)
 	batch_pool_free(pool);
 }
 
+/* Of the memory of all batches, in bytes. */
+static size_t resident_bytes(const struct batch_pool *pool)
+{
+	struct {
+		uint8_t *start;
+		size_t bytes;
+	} const parts[] = {{pool->memory, pool->memory_bytes},
+			   {pool->spare_memory, pool->nr_spare * (pool->memory_bytes / pool->nr_jobs)}};
+	size_t nr = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t nr_pages = (parts[i].bytes + PAGE - 1) / PAGE;
+		unsigned char *pages = malloc(nr_pages);
+		assert_non_null(pages);
+		assert_int_equal(mincore(parts[i].start, parts[i].bytes, pages), 0);
+		for (size_t k = 0; k < nr_pages; k++)
+			nr += pages[k] & 1;
+		free(pages);
+	}
+	return nr * PAGE;
+}
+
+static void put_all(struct batch_pool *pool, struct batch_job **jobs, size_t nr)
+{
+	pthread_mutex_lock(&pool->lock);
+	for (size_t i = 0; i < nr; i += 2)
+		batch_pool_put(pool, jobs[i]);
+	for (size_t i = 1; i < nr; i += 2)
+		batch_pool_put(pool, jobs[i]);
+	pthread_mutex_unlock(&pool->lock);
+	assert_int_equal(atomic_load(&pool->nr_free), pool->nr_jobs);
+	assert_int_equal(atomic_load(&pool->nr_spare_used), 0);
+	assert_int_equal(atomic_load(&pool->saved_bytes), 0);
+}
+
+/* What batches that wait for the output do not need is used for others: in bytes the memory is never more. */
+static void test_memory_is_bounded_in_bytes(void **state)
+{
+	enum { BYTES = 256 << 10, LEFT = 5000, BUDGET = 64 * MIB };
+	const struct batch_pool_params params = {
+		.nr_pipelines = 1, .extent_bytes = BYTES, .budget_bytes = BUDGET, .spares = true};
+	struct batch_pool *pool = new_pool(&params);
+	size_t nr = 0, nr_whole = 0;
+
+	(void)state;
+	const size_t most = pool->nr_jobs + pool->nr_spare;
+	struct batch_job **jobs = calloc(most + 1, sizeof(struct batch_job *)); /* and the NULL behind the last */
+	assert_non_null(jobs);
+	for (unsigned round = 0; round < 2; round++) {
+		pool->nr_unwritten = pool->nr_jobs / 8 + 1;
+		for (nr = nr_whole = 0; (jobs[nr] = batch_pool_take(pool, NULL)); nr++) {
+			memset(jobs[nr]->batch.records, (int)nr % 251, BYTES);
+			batch_pool_shrink(pool, jobs[nr], LEFT);
+			nr_whole += !jobs[nr]->saved;
+		}
+		assert_true(nr > 6 * pool->nr_jobs);
+		assert_true(nr_whole <= pool->nr_jobs / 8); /* it is not worth while earlier */
+		assert_true(resident_bytes(pool) <= pool->memory_bytes);
+		for (size_t i = 0; i < nr; i++)
+			for (size_t k = 0; k < LEFT; k++)
+				assert_int_equal(jobs[i]->batch.records[k], i % 251);
+		put_all(pool, jobs, nr);
+		assert_true(resident_bytes(pool) <= pool->memory_bytes);
+	}
+	free(jobs);
+	batch_pool_free(pool);
+}
+
+/* As many as there are: they are full, or there are few, or address space is scarce, or others than the output are
+ * late. */
+static void test_batches_that_do_not_shrink(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t budget_mib, left_kib;
+		bool spares, writes;
+	} ways[] = {{64, 250, true, false}, {8, 1, true, false}, {64, 1, false, false}, {64, 1, true, true}};
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct batch_pool *pool = new_pool(&(struct batch_pool_params){.nr_pipelines = 1,
+									       .extent_bytes = 256 << 10,
+									       .budget_bytes = ways[i].budget_mib * MIB,
+									       .spares = ways[i].spares});
+		pool->nr_unwritten = ways[i].writes ? pool->nr_jobs / 8 : pool->nr_jobs;
+		struct batch_job *job;
+		size_t nr = 0;
+
+		for (; (job = batch_pool_take(pool, NULL)); nr++)
+			batch_pool_shrink(pool, job, ways[i].left_kib << 10);
+		assert_int_equal(nr, pool->nr_jobs);
+		batch_pool_free(pool);
+	}
+}
+
+/* A stage puts more into a batch that was shrunk: what it saves is less then, and the bound holds. */
+static void test_a_batch_grows_after_it_was_shrunk(void **state)
+{
+	enum { BYTES = 256 << 10 };
+	struct batch_pool *pool = new_pool(&(struct batch_pool_params){
+		.nr_pipelines = 1, .extent_bytes = BYTES, .budget_bytes = 64 * MIB, .spares = true});
+	struct batch_job **jobs = calloc(pool->nr_jobs + pool->nr_spare + 1, sizeof(struct batch_job *));
+	size_t nr = 0;
+
+	(void)state;
+	assert_non_null(jobs);
+	pool->nr_unwritten = pool->nr_jobs;
+	for (; (jobs[nr] = batch_pool_take(pool, NULL)); nr++) {
+		batch_pool_shrink(pool, jobs[nr], 5000);
+		memset(jobs[nr]->batch.records, 1, BYTES);
+		batch_pool_shrink(pool, jobs[nr], nr % 2 ? BYTES : BYTES / 2);
+	}
+	assert_true(nr < 2 * pool->nr_jobs);
+	assert_true(resident_bytes(pool) <= pool->memory_bytes + 2 * BYTES);
+	put_all(pool, jobs, nr);
+	free(jobs);
+	batch_pool_free(pool);
+}
+
+/* The first of few large batches takes long: others need not wait in order to see it. */
+static void test_the_output_takes_long(void **state)
+{
+	enum { BYTES = 256 << 10 };
+	struct batch_pool *pool = new_pool(&(struct batch_pool_params){
+		.nr_pipelines = 1, .extent_bytes = BYTES, .budget_bytes = 64 * MIB, .spares = true});
+	struct pool_client client = {.writes_since_ns = clock_ns(CLOCK_MONOTONIC) - 2000000000};
+	struct batch_job *job;
+	size_t nr = 0;
+
+	(void)state;
+	for (; (job = batch_pool_take(pool, &client)); nr++)
+		batch_pool_shrink(pool, job, 1);
+	assert_true(nr > 6 * pool->nr_jobs);
+	batch_pool_free(pool);
+}
+
 /* Without memory, or without any thread, there is no pool, and nothing is left of it. Fewer threads are enough. */
 static void test_what_the_system_refuses(void **state)
 {
@@ -557,6 +692,10 @@ int main(void)
 		cmocka_unit_test(test_what_storing_costs),
 		cmocka_unit_test(test_the_time_of_a_worker),
 		cmocka_unit_test(test_pieces_do_not_overlap),
+		cmocka_unit_test(test_memory_is_bounded_in_bytes),
+		cmocka_unit_test(test_batches_that_do_not_shrink),
+		cmocka_unit_test(test_the_output_takes_long),
+		cmocka_unit_test(test_a_batch_grows_after_it_was_shrunk),
 		cmocka_unit_test(test_what_is_done_when_it_runs_short),
 		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_compressing_is_overtaken),

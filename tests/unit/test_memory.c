@@ -159,6 +159,35 @@ static void peak_since_the_exec(void **state)
 	assert_in_range(strtoull(text, NULL, 10), 1, TOUCHED_BYTES);
 }
 
+static bool counts_addresses(const char *mode)
+{
+	static const struct fake_shape shape = {.nr_cpus = 1, .nr_packages = 1, .nr_nodes = 1};
+	struct fake_sysfs fake;
+
+	fake_sysfs_init(&fake, &shape);
+	if (mode)
+		fake_sysfs_put(&fake, "proc/sys/vm/overcommit_memory", mode);
+	bool ret = memory_counts_addresses(fake.root);
+	fake_sysfs_fini(&fake);
+	return ret;
+}
+
+static void addresses_count_where_they_are_limited(void **state)
+{
+	struct rlimit before;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	if (before.rlim_cur != RLIM_INFINITY || before.rlim_max != RLIM_INFINITY)
+		skip();
+	assert_false(counts_addresses(NULL));
+	assert_false(counts_addresses("0\n"));
+	assert_true(counts_addresses("2\n"));
+	assert_int_equal(setrlimit(RLIMIT_AS, &(struct rlimit){(rlim_t)1 << 50, RLIM_INFINITY}), 0);
+	assert_true(counts_addresses("0\n"));
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t bytes;
@@ -170,6 +199,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(of_a_container),
 		cmocka_unit_test(of_a_container_of_version_1),
 		cmocka_unit_test(of_the_address_space),
+		cmocka_unit_test(addresses_count_where_they_are_limited),
 		cmocka_unit_test(peak_since_the_exec),
 	};
 

@@ -2360,6 +2360,57 @@ static void test_a_producer_is_closed_when_all_of_it_was_seen(void **state)
 	sem_destroy(&storing);
 }
 
+/*
+ * The output takes nothing: what was compressed waits in the memory that it needs then, and several times as much as
+ * the memory holds is taken. Without that it is full at some time.
+ */
+static void test_memory_is_full_of_what_is_compressed(void **state)
+{
+	enum { BYTES = 256 << 10, BUDGET = 64 << 20 };
+	static const struct writer_ops ops = {
+		.name = "slow", .state_bytes = sizeof(struct writer), .queue = store_when_allowed};
+	static struct {
+		struct perf_event_header header;
+		uint64_t same[511];
+	} chunk[8];
+	struct writer *inner, *writer;
+	struct batch_pool *pool;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(chunk) / sizeof(chunk[0]); i++)
+		chunk[i].header = (struct perf_event_header){.type = PERF_RECORD_EXIT, .size = sizeof(chunk[0])};
+	for (unsigned spares = 0; spares < 2; spares++) {
+		const struct batch_pool_params params = {.level = 1,
+							 .nr_pipelines = 1,
+							 .nr_workers = 2,
+							 .extent_bytes = BYTES,
+							 .budget_bytes = BUDGET,
+							 .spares = spares};
+		uint64_t accepted = 0;
+		bool full = false;
+		sem_init(&storing, 0, 0);
+		assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+		assert_int_equal(writer_open(&ops, &(struct writer_params){.fd = -1}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+		while (!full && accepted < 3ULL * BUDGET) {
+			int64_t bytes = writer_take(writer, &(struct span){chunk, sizeof(chunk)}, 1);
+			struct batch_pool_stats stats = batch_pool_stats(pool);
+			/* all but the one that is filled */
+			full = bytes < 0 && stats.nr_unwritten + 1 >= pool->nr_jobs + pool->nr_spare_used;
+			accepted += bytes > 0 ? (uint64_t)bytes : 0;
+			if (bytes < 0)
+				sched_yield();
+		}
+		assert_int_equal(full, !spares);
+		for (size_t i = 0; i < 2 * (pool->nr_jobs + pool->nr_spare); i++)
+			sem_post(&storing);
+		assert_int_equal(writer_close(writer, NULL), 0);
+		assert_int_equal(pool->nr_free, pool->nr_jobs);
+		batch_pool_free(pool);
+		sem_destroy(&storing);
+	}
+}
+
 /* A chunk of a ring is longer than the room, but little of it is left when its dumps are cut: memory holds what is. */
 static void test_memory_is_full_of_what_is_left_of_dumps(void **state)
 {
@@ -2722,6 +2773,7 @@ int main(void)
 		cmocka_unit_test(test_a_producer_is_closed_when_all_of_it_was_seen),
 		cmocka_unit_test(test_writes_that_wait_are_for_workers),
 		cmocka_unit_test(test_records_that_wrap_behind_their_headers),
+		cmocka_unit_test(test_memory_is_full_of_what_is_compressed),
 		cmocka_unit_test(test_memory_is_full_of_what_is_left_of_dumps),
 		cmocka_unit_test(test_pressure_is_reported),
 		cmocka_unit_test(test_what_takes_long_is_given_up),

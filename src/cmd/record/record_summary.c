@@ -27,9 +27,13 @@ static void print_storage(const struct recording_result *result)
 {
 	const struct batch_pool_totals *packed = &result->packed;
 
-	if (packed->full_ns && result->lost_records)
+	if (packed->full_ns && result->lost_records && packed->most_bytes > result->pool_bytes / 2)
 		log_note("  storage did not keep up for %.1f s: all %.0f MiB of buffer memory were in use",
 			 (double)packed->full_ns / 1e9, (double)result->pool_bytes / 1048576);
+	else if (packed->full_ns && result->lost_records)
+		log_note("  storage did not keep up for %.1f s: %.0f MiB of buffer memory were in use, in as many "
+			 "pieces as there may be",
+			 (double)packed->full_ns / 1e9, (double)packed->most_bytes / 1048576);
 	log_verbose("memory before the output: %.1f MiB used at most, of %.0f MiB; full for %.3f s",
 		    (double)packed->most_bytes / 1048576, (double)result->pool_bytes / 1048576,
 		    (double)packed->full_ns / 1e9);

@@ -345,6 +345,7 @@ static int start_pool(struct recording *rec, struct diag *reterr)
 	params.no_index = !params.level && !options->rotation.history_ns;
 	params.budget_bytes = rec->memory.pool_bytes;
 	params.ready_bytes = rec->memory.ready_bytes;
+	params.spares = rec->memory.pool_spares;
 	params.extent_bytes = memory_plan_extent_bytes(options, rec->output.dest.pipe);
 	params.pressure = rec->task_pauser.frozen ? &rec->task_pauser.pressure : NULL;
 	params.trims = options->on_pressure == ON_PRESSURE_TRIM;
