@@ -523,6 +523,18 @@ def test_libraries_that_take_turns_at_an_address(millrace, tmp_path, rings):
         assert len(wrong) <= not_copied(done.err), (wrong, done.err)
 
 
+def test_the_kernels_part_only(millrace, programs, tmp_path):
+    """Nothing is unwound, neither of an option nor of a term."""
+    path = tmp_path / 'perf.data'
+    for options in (UNWIND, ['-F', '497', '-e', 'cpu-clock/call-graph=unwind/']):
+        done = millrace('record', '-v', *options, '--kernel-callchains', '-o', path, '--', programs / 'deep', '-m',
+                        '150')
+        attr = PerfData(path).attrs[0]
+        assert attr.sample_type & CALLCHAIN and not attr.sample_type & STACK_USER and 'unwinding' not in done.err
+        text = millrace('script', '-i', path, '-F', 'comm,ip,sym').out
+        assert text.count('deep') >= 30 and 'deep_' not in text
+
+
 def test_events_without_it_stay_as_they_are(millrace, programs, tmp_path):
     path = tmp_path / 'perf.data'
     millrace('record', '-F', '497', '-e', 'cpu-clock/call-graph=unwind/,task-clock/call-graph=dwarf/,page-faults',

@@ -137,6 +137,8 @@ static const struct {
 	 "stack=512"},
 	{"cs", O(.callgraph = CALLGRAPH_UNWIND),
 	 "IP|TID|TIME|CHAIN|PERIOD|REGS|STACK F4000 off inherit exec track stack=16384"},
+	{"cs", O(.callgraph = CALLGRAPH_UNWIND, .kernel_callchains = true),
+	 "IP|TID|TIME|CHAIN|PERIOD F4000 off inherit exec track no-user-chain"},
 	{"cs/call-graph=unwind,stack-size=512/", O(.callgraph = CALLGRAPH_FP),
 	 "IP|TID|TIME|CHAIN|PERIOD|REGS|STACK F4000 off inherit exec track stack=512"},
 	{"cs", O(.callgraph = CALLGRAPH_LBR),

@@ -296,6 +296,14 @@ static enum event_callgraph callgraph_of(const struct event *event, const struct
 	return options->callgraph;
 }
 
+/* Where the user's part of the chains is not wanted there is nothing to unwind. */
+static enum event_callgraph wanted_callgraph(const struct event *event, const struct setup *setup)
+{
+	const enum event_callgraph callgraph = callgraph_of(event, setup);
+
+	return callgraph == CALLGRAPH_UNWIND && setup->options->kernel_callchains ? CALLGRAPH_FP : callgraph;
+}
+
 static uint32_t dump_bytes_of(const struct event *event, const struct event_options *options,
 			      enum event_callgraph callgraph)
 {
@@ -451,7 +459,7 @@ static int configure_event(struct event *event, const struct setup *setup, bool 
 {
 	const struct event_options *options = setup->options;
 	struct perf_event_attr *attr = &event->attr;
-	enum event_callgraph callgraph = callgraph_of(event, setup);
+	enum event_callgraph callgraph = wanted_callgraph(event, setup);
 
 	/* Such a ring fills backwards: read as the others are, it is noise. */
 	if (attr->write_backward && !options->overwrite_rings)
