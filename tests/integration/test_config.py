@@ -105,10 +105,15 @@ def test_unknown_is_noted(record, tmp_path):
     assert record(text, '-q').err == ''
 
 
-def test_perf_names(record, data):
+def test_perf_names(record, data, tmp_path):
     for value, there in ('skip', False), ('no-cache', True):
         done = record(f'[record]\nbuild-id = {value}', '-F', 'max')
         assert 'ignored' not in done.err and bool(data().features & BUILD_IDS) == there
+    notes = record('[call-graph]\nrecord-mode = fp\ndump-size = 8192\nprint-typo = x\n').err.splitlines()
+    notes = [line for line in notes if 'ignored' in line]
+    assert notes == [f'millrace: {tmp_path}/config:3: call-graph.dump-size is unknown and ignored; '
+                     'did you mean record-mode = dwarf,SIZE?',
+                     f'millrace: {tmp_path}/config:4: call-graph.print-typo is unknown and ignored']
     assert 'record.build-id is unknown' in record('[record]\nbuild-id = cache').err
 
 

@@ -53,6 +53,15 @@ static const struct {
 	{"call-graph", "record-mode", "record", "call-graph"},
 };
 
+/* Whether one of these is in that section, so that others of it are of this command, too. */
+static bool is_perf_section(const char *section, const char *command)
+{
+	for (size_t i = 0; i < sizeof(perf_options) / sizeof(perf_options[0]); i++)
+		if (!strcmp(perf_options[i].section, section) && !strcmp(perf_options[i].command, command))
+			return true;
+	return false;
+}
+
 void configuration_fini(struct configuration *config)
 {
 	for (size_t i = 0; config->choices && i < OPTIONS_MAX; i++)
@@ -169,7 +178,9 @@ static bool take_perf_key(struct reading *reading, const struct ini_entry *entry
 /* A file may be made for a newer version, or for perf: what is not known here is no error. */
 static void note_unknown(const struct reading *reading, const struct ini_entry *entry)
 {
-	const char *nearest = option_nearest(reading->command->options, entry->key);
+	const bool is_dump_size = !strcmp(entry->section, "call-graph") && !strcmp(entry->key, "dump-size");
+	const char *nearest =
+		is_dump_size ? "record-mode = dwarf,SIZE" : option_nearest(reading->command->options, entry->key);
 
 	if (reading->quiet)
 		return;
@@ -225,7 +236,10 @@ static int take_entry(struct reading *reading, const struct ini_entry *given, st
 	bool opposite = !option;
 
 	if (strcmp(entry->section, reading->command->name)) {
-		note_section(reading, entry);
+		if (is_perf_section(entry->section, reading->command->name))
+			note_unknown(reading, entry);
+		else
+			note_section(reading, entry);
 		return 0;
 	}
 	if (opposite)
