@@ -100,7 +100,8 @@ static int open_code(const struct dso *dso, const struct code_options *options, 
 		return diag_set(reterr, -ENOENT, "%s is generated code, which is in no file", dso_short_name(dso));
 	fd = dso_open(dso, symfs, DSO_RUNTIME);
 	return fd >= 0 ? fd
-		       : diag_set(reterr, -ENOENT, "%s was removed or replaced since it was recorded",
+		       : diag_set(reterr, -ENOENT,
+				  "%s was removed or replaced since it was recorded, or was in another mount namespace",
 				  dso_long_name(dso));
 }
 

@@ -320,8 +320,8 @@ char *dso_doubt_text(const struct dso *dso)
 	case DSO_TRUSTED: break;
 	case DSO_OTHER_BUILD:
 		len = asprintf(&text,
-			       "%s has changed since it was recorded (build-id %s expected, %s found): its functions "
-			       "are not named",
+			       "%s is not the file that was recorded: it has changed since, or was in another mount "
+			       "namespace (build-id %s expected, %s found): its functions are not named",
 			       dso->name, id_text(&dso->build_id, expected), id_text(&dso->doubt.found, found));
 		break;
 	case DSO_OTHER_FILE:
