@@ -44,7 +44,8 @@ static int look_at(void *ctx, const uint8_t *record, const struct perf_event_hea
 static int take(void *ctx, struct ordered_record *record)
 {
 	struct test_record *bytes = (void *)record->bytes;
-	const struct test_record more = {.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .number = UINT64_MAX};
+	const struct test_record more = {
+		.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .time_ns = record->time_ns, .number = UINT64_MAX};
 
 	(void)ctx;
 	assert_int_equal(record->time_ns, bytes->time_ns);
@@ -68,6 +69,15 @@ static int take(void *ctx, struct ordered_record *record)
 	return 0;
 }
 
+/* The record itself goes then. */
+static bool give_up_all(void *ctx, struct ordered_record *record)
+{
+	(void)ctx;
+	seen.nr_given_up++;
+	ordered_record_shorten(record, sizeof(struct test_record), 0);
+	return true;
+}
+
 static bool give_up(void *ctx, struct ordered_record *record)
 {
 	(void)ctx, (void)record;
@@ -77,7 +87,8 @@ static bool give_up(void *ctx, struct ordered_record *record)
 
 static int end(void *ctx, struct ordered_record *place, bool last)
 {
-	const struct test_record more = {.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .number = UINT64_MAX};
+	const struct test_record more = {
+		.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .time_ns = UINT64_MAX, .number = UINT64_MAX};
 
 	(void)ctx;
 	assert_false(seen.last_end);
@@ -328,6 +339,69 @@ static void test_next_output_has_older_records(void **state)
 	ordered_stages_free(stages);
 }
 
+/* Of what was added: it stands behind the records of its batch. */
+static void check_order(FILE *file, size_t nr)
+{
+	struct test_record record;
+	uint64_t newest_ns = 0;
+
+	rewind(file);
+	for (size_t i = 0; i < nr; i++) {
+		assert_int_equal(fread(&record.header, sizeof(record.header), 1, file), 1);
+		const size_t left = record.header.size - sizeof(record.header);
+		assert_true(left <= sizeof(record) - sizeof(record.header));
+		assert_int_equal(fread(&record.time_ns, left, 1, file), 1);
+		if (record.number != UINT64_MAX)
+			continue;
+		assert_true(record.time_ns >= newest_ns);
+		newest_ns = record.time_ns;
+	}
+}
+
+/*
+ * An output ends while another has batches: one whose records were taken in the meantime, and a later one. What its
+ * records add, which are taken after its end, is there in the order of time.
+ */
+static void test_added_for_an_output_that_ended(void **state)
+{
+	static const struct ordered_ops ops = {
+		.name = "test", .look_at = look_at, .take = take, .give_up = give_up_all, .end = end};
+	const struct batch_pool_params params = {.nr_pipelines = OUTPUTS,
+						 .no_index = true,
+						 .nr_workers = 1,
+						 .extent_bytes = EXTENT_BYTES,
+						 .budget_bytes = 64 * EXTENT_BYTES};
+	struct output outputs[OUTPUTS];
+	struct ordered_stages *stages;
+	struct batch_pool *pool;
+
+	(void)state;
+	memset(&seen, 0, sizeof(seen));
+	assert_int_equal(ordered_stages_new(&ops, NULL, &stages), 0);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	for (unsigned o = 0; o < OUTPUTS; o++)
+		open_output(pool, stages, o, &outputs[o]);
+	for (unsigned pass = 0; pass < 2; pass++) {
+		feed_pass(outputs[1].writer, pass ? 3000 : 1000, true);
+		pipeline_run_stages(outputs[1].writer);
+	}
+	feed_pass(outputs[0].writer, 2000, true);
+	pipeline_run_stages(outputs[0].writer);
+	assert_int_equal(seen.nr_taken, PER_PASS);
+	ordered_stages_last_outputs(stages);
+	close_output(&outputs[0]);
+	assert_int_equal(seen.nr_given_up, PER_PASS);
+	struct writer_end ended;
+	assert_int_equal(writer_end(outputs[1].writer, &ended), 0);
+	assert_int_equal(seen.nr_taken, 3 * PER_PASS);
+	/* Of each pass two records are removed, those of the one that ended among them, and one is added. */
+	check_order(outputs[1].file, 2 * (PER_PASS - 2) + 3);
+	outputs[1].stage->ops->free(outputs[1].stage);
+	fclose(outputs[1].file);
+	batch_pool_free(pool);
+	ordered_stages_free(stages);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +409,7 @@ int main(void)
 		cmocka_unit_test(test_short_of_memory),
 		cmocka_unit_test(test_nothing_is_kept_after_an_error),
 		cmocka_unit_test(test_next_output_has_older_records),
+		cmocka_unit_test(test_added_for_an_output_that_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

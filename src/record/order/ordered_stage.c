@@ -20,6 +20,7 @@ struct ordered_batch {
 	uint64_t read_ns;    /* of the batch */
 	uint64_t last_ns;    /* of its records, by their own clock; 0: none tells */
 	size_t nr_waiting;   /* records that are not taken */
+	bool begun;          /* a record of it was taken */
 	struct buf added;    /* goes with it */
 };
 
@@ -40,9 +41,10 @@ struct ordered_stages {
 	struct stage_ops stage_ops;
 	pthread_mutex_t lock; /* of all below */
 	struct ordered_stage *first;
-	struct time_queue records; /* that wait: where they are, and their ordered_batch; NULL: a copy on the heap */
-	struct buf added;          /* goes with the next batch, whose ever */
-	uint64_t horizon_ns;       /* all records up to this time have come, by their own clock */
+	struct time_queue records;    /* that wait: where they are, and their ordered_batch; NULL: a copy on the heap */
+	struct ordered_batch *recent; /* where a copy that is taken next may add something; NULL: it is to be found */
+	struct buf added;             /* goes with the next batch, whose ever: when this was added there was none */
+	uint64_t horizon_ns;          /* all records up to this time have come, by their own clock */
 	bool last_outputs;
 };
 
@@ -60,10 +62,29 @@ void ordered_record_shorten(struct ordered_record *record, size_t old_bytes, siz
 		put_gap(record->bytes + new_bytes, old_bytes - new_bytes);
 }
 
+/*
+ * A file of a directory is to stay in the order of time. So what a copy adds goes behind all that was added in the
+ * batches of an output so far, and in front of what will be in its later ones. NULL: there is no batch.
+ */
+static struct ordered_batch *find_recent(const struct ordered_stages *stages)
+{
+	struct ordered_batch *found = NULL;
+
+	for (const struct ordered_stage *stage = stages->first; stage && !found; stage = stage->next)
+		for (struct ordered_batch *pending = stage->first; pending; pending = pending->next)
+			if (pending->batch && (!found || pending->begun))
+				found = pending;
+	return found;
+}
+
 int ordered_add(struct ordered_record *record, struct span records)
 {
-	struct buf *added = record->batch ? &record->batch->added : &record->stages->added;
+	struct ordered_stages *stages = record->stages;
+	struct ordered_batch *batch = record->batch;
 
+	if (!batch && record->bytes)
+		batch = stages->recent = stages->recent ? stages->recent : find_recent(stages);
+	struct buf *added = batch ? &batch->added : &stages->added;
 	buf_put(added, records.ptr, records.len);
 	return buf_status(added);
 }
@@ -95,6 +116,10 @@ static int take_until(struct ordered_stages *stages, uint64_t time_ns)
 		struct ordered_record record = {
 			.time_ns = first->time_ns, .bytes = first->item, .batch = first->owner, .stages = stages};
 		time_queue_drop_first(&stages->records);
+		if (record.batch) {
+			record.batch->begun = true;
+			stages->recent = record.batch;
+		}
 		err = stages->ops->take(stages->ctx, &record);
 		if (record.batch)
 			record.batch->nr_waiting--;
@@ -202,6 +227,8 @@ static int pass_on(struct ordered_stage *stage)
 		struct batch *batch = take_ptr(pending->batch);
 		if (!batch)
 			continue;
+		if (stages->recent == pending)
+			stages->recent = NULL;
 		AUTO_BUF struct buf added = stages->added;
 		stages->added = (struct buf){0};
 		buf_put(&added, pending->added.data, pending->added.len);
@@ -444,6 +471,7 @@ static void stage_free(struct stage *base)
 		*at = stage->next;
 		break;
 	}
+	stages->recent = NULL; /* it may have been one of these */
 	ordered_stages_unlock(stages);
 	for (struct ordered_batch *pending = stage->first, *next; pending; pending = next) {
 		next = pending->next;
