@@ -3,6 +3,7 @@
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -40,6 +41,71 @@ def test_full_disk_of_a_directory(millrace, programs, need_tracefs, tmpfs, size,
     done = millrace('script', '-F', 'event,trace', '-i', file)
     assert done.err == '' and done.out.count('raw_syscalls:sys_enter:') == captured
     assert fields in done.out
+
+
+@pytest.fixture
+def quota(need_root, tmp_path):
+    """A directory of btrfs that may have 8 MB: where a full quota allows no more, a file cannot even be cut."""
+    if not shutil.which('mkfs.btrfs'):
+        pytest.skip('needs mkfs.btrfs (btrfs-progs)')
+    image, mounted = tmp_path / 'image', tmp_path / 'mounted'
+    mounted.mkdir()
+    with open(image, 'wb') as file:
+        file.truncate(256 << 20)
+    subprocess.run(['mkfs.btrfs', '-q', image], check=True)
+    done = subprocess.run(['mount', '-o', 'loop', image, mounted], stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f'needs to mount btrfs: {done.stderr.strip()}')
+    try:
+        for words in (['subvolume', 'create', mounted / 'limited'], ['quota', 'enable', mounted],
+                      ['qgroup', 'limit', '8M', mounted / 'limited']):
+            subprocess.run(['btrfs', *words], stdout=subprocess.DEVNULL, check=True)
+        yield mounted / 'limited'
+    finally:
+        subprocess.run(['umount', '-l', mounted], check=False)
+
+
+def check_records_behind_which_is_no_room(millrace, programs, file, options):
+    """All samples that were captured are there, and it is said that others could not be written. Returns the text."""
+    done = millrace('record', *options, '-c', '1', '-m', '4M', '-e', 'raw_syscalls:sys_enter', '-o', file, '--',
+                    programs / 'syscalls', '-t', '2', '-n', '2000000000', status=255)
+    captured = int(re.search(r'captured (\d+) samples', done.err)[1])
+    unwritten = re.search(r'(\d+) bytes of records could not be written', done.err)[1]
+    lost = int(re.search(r'; lost (\d+)', done.err)[1])
+    read = millrace('script', '-F', 'event', '-i', file)
+    in_file = re.fullmatch(r'(?:millrace: this recording lost (\d+) records in \d+ places\n)?', read.err)
+    assert in_file and int(in_file[1] or 0) <= lost, (done.err, read.err)
+    assert len(read.out.splitlines()) == captured > 1000, done.err
+    assert f'Not counted: {unwritten} bytes of records' in millrace('report', '--loss', '-i', file).out
+    return done.err
+
+
+MODES = [[], ['--mmap-output'], ['-z'], ['--threads'], ['--threads', '-z']]
+
+
+@pytest.mark.parametrize('options', MODES, ids=['file', 'mmap', 'z', 'directory', 'directory_z'])
+def test_full_quota(millrace, programs, need_tracefs, quota, options):
+    said = check_records_behind_which_is_no_room(millrace, programs, quota / 'p.data', options)
+    line = next(line for line in said.splitlines() if 'quota exceeded' in line)
+    assert line.endswith('; make room, or record into another place (-o), or less (-z)'), said
+
+
+@pytest.mark.parametrize('options', MODES, ids=['file', 'mmap', 'z', 'directory', 'directory_z'])
+def test_what_is_missing_is_said_on_a_full_disk(millrace, programs, need_tracefs, tmpfs, options):
+    """In a directory, too, and no samples are given up for it, of which a disk of this size has room for millions."""
+    said = check_records_behind_which_is_no_room(millrace, programs, tmpfs('8m') / 'p.data', options)
+    assert 'were removed' not in said
+
+
+def test_as_few_samples_as_needed_make_room(millrace, programs, need_tracefs, tmpfs):
+    """The formats of so many events, 0.4 MB, have no room on a full disk."""
+    file = tmpfs('16m') / 'p.data'
+    done = millrace('record', '-c', '1', '-m', '1M', '-e', 'syscalls:sys_enter_*', '-o', file, '--',
+                    programs / 'syscalls', '-t', '2', '-n', '2000000000', status=255)
+    captured = int(re.search(r'captured (\d+) samples', done.err)[1])
+    removed = int(re.search(r'(\d+) samples at the end of the file were removed', done.err)[1])
+    assert 0 < removed < captured / 12, done.err
+    assert millrace('script', '-F', 'event', '-i', file).out.count('syscalls:sys_enter_') == captured
 
 
 @pytest.mark.parametrize('kind', [[], ['--threads']], ids=['file', 'directory'])

@@ -258,29 +258,32 @@ static uint64_t left_in_rings(const struct stream *stream)
 	return bytes;
 }
 
-static int close_file(struct data_file *file, struct diag *reterr)
+static int end_writer(struct data_file *file)
 {
 	uint64_t queued = file->writer->queued;
 	struct writer_end end;
 	int err = writer_end(take_ptr(file->writer), &end);
 	file->stored = end.stored;
 	file->extents = end.extents;
-	uint64_t failed_at = file->stored;
 
 	file->stream.writer = NULL;
 	/* The part that was written of a piece that failed is not queued, but may still be in its ring. */
 	uint64_t had = queued + left_in_rings(&file->stream);
 	uint64_t kept = end.stored + end.packed;
 	file->unwritten_bytes = had > kept ? had - kept : 0;
-	if (!err)
-		return 0;
-	int64_t whole = whole_records(file->fd, 0, file->stored);
-	if (whole >= 0) /* or all stay */
-		file->stored = (uint64_t)whole;
-	if (ftruncate(file->fd, (off_t)file->stored) && errno != EINVAL)
-		return diag_set(reterr, -errno, "%s: cannot be cut to its length: %s", file->path, strerror(errno));
-	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->path, (unsigned long long)failed_at,
-			strerror(-err));
+	return err;
+}
+
+/* Of a file whose writer has failed. Returns an error. */
+static int cut_failed(struct data_file *file, int err, struct diag *reterr)
+{
+	uint64_t failed_at = file->stored;
+	int cut_err = cut_to_records(file->fd, &file->stored);
+
+	if (cut_err && cut_err != -EINVAL)
+		return diag_set(reterr, cut_err, "%s: cannot be cut to its length: %s", file->path, strerror(-cut_err));
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s%s", file->path,
+			(unsigned long long)failed_at, strerror(-err), output_writer_remedy(err));
 }
 
 void data_files_join(struct data_files *files)
@@ -290,7 +293,7 @@ void data_files_join(struct data_files *files)
 			writer_close(take_ptr(files->files[i].writer), NULL); /* its error is that of the output */
 }
 
-int data_files_close(struct data_files *files, struct diag *reterr)
+int data_files_close(struct data_files *files, struct spare_room *spare, struct diag *reterr)
 {
 	int first_err = 0;
 
@@ -302,7 +305,12 @@ int data_files_close(struct data_files *files, struct diag *reterr)
 		struct data_file *file = &files->files[i];
 		if (!file->path || !file->writer)
 			continue;
-		int err = close_file(file, first_err ? NULL : reterr);
+		file->err = end_writer(file);
+	}
+	spare_room_release(spare);
+	for (size_t i = 0; i < files->nr; i++) {
+		struct data_file *file = &files->files[i];
+		int err = file->err ? cut_failed(file, file->err, first_err ? NULL : reterr) : 0;
 		first_err = first_err ? first_err : err;
 	}
 	return first_err;
@@ -340,9 +348,9 @@ int data_files_error(const struct data_files *files, const struct stream *stream
 	for (size_t i = 0; i < files->nr; i++) {
 		const struct data_file *file = &files->files[i];
 		if (&file->stream == stream)
-			return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", file->writer->path,
+			return diag_set(reterr, err, "%s: writing at offset %llu failed: %s%s", file->writer->path,
 					(unsigned long long)(file->writer->offset + file->writer->stored),
-					strerror(-err));
+					strerror(-err), output_writer_remedy(err));
 	}
 	return diag_set(reterr, err, "draining the rings: %s", strerror(-err));
 }

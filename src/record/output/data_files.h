@@ -17,6 +17,7 @@
 struct diag;
 struct eventset;
 struct batch_pool;
+struct spare_room;
 struct stage;
 struct stage_maker;
 
@@ -33,6 +34,7 @@ struct data_file {
 	uint64_t stored;            /* valid when closed: bytes of whole records in the file */
 	struct extent_list extents; /* valid when closed; of what was compressed */
 	uint64_t unwritten_bytes;   /* valid when closed: bytes that could not be written because of an error */
+	int err;                    /* valid when closed: of its writer */
 };
 
 struct data_files {
@@ -82,11 +84,11 @@ void data_files_exchange(struct data_files *files, struct data_files *next);
 void data_files_join(struct data_files *files);
 
 /*
- * Closes the writers of a directory's files, cuts off incomplete records, and sets the results in `files`. The fds stay
- * open for reading. Without a directory it does nothing. 0, or -errno of the first that failed, with path and offset in
- * the diag.
+ * Closes the writers of a directory's files, releases the spare room, as nothing else is written into any output then,
+ * cuts off incomplete records, and sets the results in `files`. The fds stay open for reading. 0, or -errno of the
+ * first that failed, with path and offset in the diag.
  */
-int data_files_close(struct data_files *files, struct diag *reterr);
+int data_files_close(struct data_files *files, struct spare_room *spare, struct diag *reterr);
 /* After an error: how many bytes are still in the rings. */
 uint64_t data_files_left(const struct data_files *files);
 

@@ -195,8 +195,8 @@ static int write_features(const struct finish_params *params, const struct featu
 	if (!err)
 		return 0;
 	memset(header->features, 0, sizeof(header->features));
-	if (!keeps && ftruncate(params->fd, (off_t)at) && errno != EINVAL)
-		log_note("%s: cannot be cut to its length: %s", params->path, strerror(errno));
+	if (!keeps)
+		(void)!ftruncate(params->fd, (off_t)at); /* rubbish behind the end harms no reader */
 	return err;
 }
 
@@ -300,45 +300,81 @@ static int write_known_features(const struct finish_params *params, uint64_t dat
 	return err;
 }
 
+/* The last records, so many bytes or more, are given up. false: there are no more, or the file cannot be cut. */
+static bool give_up_records(const struct finish_params *params, uint64_t bytes, uint64_t *data_bytes)
+{
+	int64_t shorter = record_end_before(params, *data_bytes, bytes);
+
+	if (shorter <= 0 || cut_file(params->fd, params->header.data.offset + (uint64_t)shorter))
+		return false;
+	*data_bytes = (uint64_t)shorter;
+	return true;
+}
+
+/* It makes all that was written before it count. */
+static int put_header(const struct finish_params *params, uint64_t data_bytes, struct file_header *header)
+{
+	header->data.size = data_bytes;
+	int sync_err = params->durable ? sync_files(params) : 0;
+	int err = fd_pwrite(params->fd, header, sizeof(*header), 0);
+	if (params->durable && !err)
+		err = sync_files(params);
+	return sync_err ? sync_err : err;
+}
+
+static int put_tail(const struct finish_params *params, const struct feature_set *set, uint64_t data_bytes,
+		    struct file_header *header)
+{
+	int err = write_features(params, set, data_bytes, params->nr_parts, header);
+
+	return err ? err : put_header(params, data_bytes, header);
+}
+
+/* Fewer *data_bytes. 0 or the last error. */
+static int put_tail_with_fewer_records(const struct finish_params *params, struct feature_set *set,
+				       uint64_t *data_bytes, struct file_header *header, struct finish_result *result)
+{
+	enum { SLACK = 2 * 4096, GROWTH = 8, PART = 8 }; /* slack: disk blocks only partly ours, headers of sections */
+	const uint64_t all = *data_bytes, need = encoded_bytes(set) + SLACK;
+	int err = -ENOSPC;
+
+	for (uint64_t less = need; takes_no_more(err) && give_up_records(params, less, data_bytes);) {
+		const uint64_t cut_bytes = record_bytes_behind(params, *data_bytes, all);
+		if (note_cut_bytes(params, cut_bytes - result->cut_bytes, set))
+			log_note("%s: out of memory: it does not say what is missing at its end", params->path);
+		result->cut_bytes = cut_bytes;
+		err = put_tail(params, set, *data_bytes, header);
+		less = less * GROWTH < *data_bytes / PART ? less * GROWTH : *data_bytes / PART;
+		less = less > need ? less : need;
+	}
+	return err;
+}
+
 /*
  * Features behind the data, then the header, which makes them count. Where nothing more fits the last records make
- * room, an eighth of them at a time: without features tracepoints and names could not be read at all. In a directory,
- * where the samples are in other files, there are fewer features instead. The file is readable then, and the first
- * error is told all the same.
+ * room, as few as are needed: without features tracepoints and names could not be read at all. In a directory, where
+ * the samples are in other files, there are fewer features instead. The file is readable then, and the first error is
+ * told all the same.
  */
 static int write_tail(const struct finish_params *params, struct feature_set *set, struct finish_result *result)
 {
-	enum { SLACK = 2 * 4096, PART = 8 }; /* slack: disk blocks only partly ours, headers of private sections */
 	struct file_header header = params->header;
-	uint64_t data_bytes = result->data_bytes, need = encoded_bytes(set) + SLACK;
+	uint64_t data_bytes = result->data_bytes;
 	const bool keeps = params->nr_parts;
-	int first_err = write_features(params, set, data_bytes, keeps, &header);
+	const int first_err = put_tail(params, set, data_bytes, &header);
+	int err = first_err;
 
-	if (takes_no_more(first_err) && keeps && write_known_features(params, data_bytes, keeps, &header))
+	if (takes_no_more(err) && keeps && write_known_features(params, data_bytes, keeps, &header))
 		return first_err; /* the header that was written at the start, and its features, are what there is */
-	for (int err = params->nr_parts ? 0 : first_err; takes_no_more(err);) {
-		uint64_t less = data_bytes / PART > need ? data_bytes / PART : need;
-		int64_t shorter = record_end_before(params, data_bytes, less);
-		if (shorter <= 0 || ftruncate(params->fd, (off_t)header.data.offset + shorter))
-			break;
-		const uint64_t cut_bytes = record_bytes_behind(params, (uint64_t)shorter, data_bytes);
-		data_bytes = (uint64_t)shorter;
-		result->cut_bytes += cut_bytes;
-		if (note_cut_bytes(params, cut_bytes, set))
-			log_note("%s: out of memory: it does not say what is missing at its end", params->path);
-		err = write_features(params, set, data_bytes, keeps, &header);
-	}
+	if (takes_no_more(err) && !keeps)
+		err = put_tail_with_fewer_records(params, set, &data_bytes, &header, result);
+	if (err)
+		(void)!put_header(params, data_bytes, &header);
 	if (data_bytes != result->data_bytes) {
 		result->data_bytes = data_bytes;
 		count_cut_samples(params, result);
 	}
-	header.data.size = data_bytes;
-	int sync_err = params->durable ? sync_files(params) : 0;
-	int header_err = fd_pwrite(params->fd, &header, sizeof(header), 0);
-	if (params->durable && !header_err)
-		header_err = sync_files(params);
-	first_err = first_err ? first_err : sync_err;
-	return first_err ? first_err : header_err;
+	return first_err;
 }
 
 /*

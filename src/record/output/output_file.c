@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,8 +30,8 @@
 
 static int storing_error(const struct output_file *output, uint64_t stored, int err, struct diag *reterr)
 {
-	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s", output->dest.path,
-			(unsigned long long)stored, strerror(-err));
+	return diag_set(reterr, err, "%s: writing at offset %llu failed: %s%s", output->dest.path,
+			(unsigned long long)stored, strerror(-err), output_writer_remedy(err));
 }
 
 static int write_error(const struct output_file *output, int err, struct diag *reterr)
@@ -136,6 +137,14 @@ static int start_file(struct output_file *output, const struct output_params *pa
 	return err ? write_error(output, err, reterr) : 0;
 }
 
+/* The spare room is not counted in what is needed. */
+static bool has_descriptors_left(const struct eventset *set)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= set->needed_fds + SPARE_ROOM_LEAST_FDS;
+}
+
 int output_file_open(struct output_file *output, const struct output_params *params, size_t initial_bytes,
 		     struct diag *reterr)
 {
@@ -146,6 +155,8 @@ int output_file_open(struct output_file *output, const struct output_params *par
 
 	if (err == -ENOMEM || front.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
+	if (!output->dest.pipe && is_regular(output->dest.fd) && has_descriptors_left(params->set))
+		spare_room_keep(&output->spare, output->dest.fd); /* before a writer allocates what there is */
 	if (!err)
 		err = start_file(output, params, &front, initial_bytes, reterr);
 	if (!err)
@@ -191,6 +202,8 @@ int output_file_write_retained(struct output_file *output, const struct output_p
 	int err = output_path_open(path, &output->dest, reterr);
 	if (err)
 		return err;
+	if (is_regular(output->dest.fd) && has_descriptors_left(params->set))
+		spare_room_keep(&output->spare, output->dest.fd);
 	err = prologue_file(described->descs, described->nr_descs, &front, &output->header);
 	if (err || front.failed)
 		return diag_set(reterr, -ENOMEM, "out of memory");
@@ -514,7 +527,7 @@ int output_file_close(struct output_file *output, const struct output_params *pa
 		uint64_t had = queued + (params->options->directory ? 0 : data_files_left(&output->files));
 		left = had > kept ? had - kept : 0;
 	}
-	int files_err = data_files_close(&output->files, write_err ? &later : reterr);
+	int files_err = data_files_close(&output->files, &output->spare, write_err ? &later : reterr);
 	AUTO_EXTENTS struct extent_list extents = join_extents(output, &end.extents);
 	int err = write_err ? write_err : files_err;
 
@@ -537,6 +550,7 @@ void output_file_fini(struct output_file *output)
 	data_files_join(&output->files);
 	writer_close(take_ptr(output->writer), NULL);
 	data_files_fini(&output->files);
+	spare_room_release(&output->spare);
 	buf_fini(&output->initial_rest);
 	output_path_close(&output->dest);
 	free(take_ptr(output->name));

@@ -62,6 +62,7 @@ struct output_file {
 	bool retained;               /* it has no file yet, its records are in memory: output_file_write_retained() */
 	double history_s; /* of one that was retained: for how many seconds before its end no record is missing */
 	struct data_files files;
+	struct spare_room spare; /* until all records are written */
 };
 
 /* What an output holds in the end. */

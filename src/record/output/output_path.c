@@ -4,11 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -651,4 +653,47 @@ void part_names_fini(struct part_names *names)
 	free(names->names);
 	names->names = NULL;
 	names->nr = names->room = 0;
+}
+
+/* Of what is free at most a part: a small disk is for records. */
+enum { SPARE_BYTES = 256 << 10, PART_OF_FREE = 16 };
+
+static uint64_t spare_bytes(int fd)
+{
+	struct statvfs disk;
+
+	if (fstatvfs(fd, &disk))
+		return 0;
+	uint64_t part = (uint64_t)disk.f_bavail * disk.f_frsize / PART_OF_FREE;
+	return part < SPARE_BYTES ? part : SPARE_BYTES;
+}
+
+/* A file without a name in the directory of that file, wherever it was moved to. */
+static int open_beside(int fd)
+{
+	char link[64], path[PATH_MAX];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t len = readlink(link, path, sizeof(path) - 1);
+	if (len <= 0 || path[0] != '/')
+		return -1;
+	path[len] = '\0';
+	*(strrchr(path, '/') + 1) = '\0';
+	return open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
+void spare_room_keep(struct spare_room *spare, int fd)
+{
+	uint64_t bytes = spare_bytes(fd);
+	AUTO_FD int beside = bytes ? open_beside(fd) : -1;
+
+	if (beside >= 0 && !fallocate(beside, 0, 0, (off_t)bytes))
+		*spare = (struct spare_room){take_fd(&beside), true};
+}
+
+void spare_room_release(struct spare_room *spare)
+{
+	if (spare->kept)
+		close(spare->fd);
+	spare->kept = false;
 }

@@ -76,6 +76,22 @@ int output_path_close(struct output_path *dest);
  */
 void output_path_undo(struct output_path *dest);
 
+/*
+ * Room on the disk, and in a quota, that is kept back while records are written, for what is written behind them when
+ * the disk is full: what makes them readable, and says what is missing. It is a file without a name beside the output:
+ * where files are copied on write (btrfs) a full quota allows nothing else, not even to cut a file, and what was not on
+ * the disk yet behind the cut is gone then. Owned by an output. Zeroed: none is kept.
+ */
+enum { SPARE_ROOM_LEAST_FDS = 16 }; /* with fewer file descriptors to spare none is kept */
+struct spare_room {
+	int fd;
+	bool kept;
+};
+
+/* Of the disk of that file. Best effort: not every file system has files without a name. */
+void spare_room_keep(struct spare_room *spare, int fd);
+void spare_room_release(struct spare_room *spare);
+
 /* What others did with the name of an output while it was recorded. */
 enum output_change { OUTPUT_IN_PLACE, OUTPUT_RENAMED, OUTPUT_REMOVED };
 

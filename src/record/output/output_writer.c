@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/output/output_writer.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/diag.h"
@@ -52,4 +53,9 @@ int output_writer_open(const struct recording_writer *wanted, const struct outpu
 		*ret = writer;
 	*ret_params = params;
 	return err ? diag_set(reterr, err, "%s: writer %s: %s", output->path, ops->name, strerror(-err)) : 0;
+}
+
+const char *output_writer_remedy(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT ? "; make room, or record into another place (-o), or less (-z)" : "";
 }

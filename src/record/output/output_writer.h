@@ -31,3 +31,6 @@ struct writer_params output_writer_params(const struct writer_ops *ops, const st
 /* *ret_params: the parameters with which the writer was opened, for messages. 0, or -errno and why. */
 int output_writer_open(const struct recording_writer *wanted, const struct output_writer_target *output,
 		       struct writer **ret, struct writer_params *ret_params, struct diag *reterr);
+
+/* What can be done about a write that failed with this -errno, to be said behind it; "": nothing is known. */
+const char *output_writer_remedy(int err);

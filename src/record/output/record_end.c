@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -215,4 +216,19 @@ int64_t whole_records(int fd, uint64_t offset, uint64_t bytes)
 	record_walk_leave_chunk(&walk);
 	record_walk_fini(&walk);
 	return walk.err ? walk.err : (int64_t)walk.at;
+}
+
+int cut_file(int fd, uint64_t end)
+{
+	(void)!fdatasync(fd); /* what is not on the disk after an error is lost in any case */
+	return ftruncate(fd, (off_t)end) ? -errno : 0;
+}
+
+int cut_to_records(int fd, uint64_t *bytes)
+{
+	int64_t whole = whole_records(fd, 0, *bytes);
+
+	if (whole >= 0) /* or all stay */
+		*bytes = (uint64_t)whole;
+	return cut_file(fd, *bytes);
 }

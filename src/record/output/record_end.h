@@ -57,3 +57,12 @@ struct record_end record_end_find(int fd, uint64_t offset, uint64_t bytes);
 
 /* How many of the `bytes` from `offset` on are whole records, judged by their sizes alone; -errno, -ENOMEM. */
 int64_t whole_records(int fd, uint64_t offset, uint64_t bytes);
+
+/*
+ * Cuts the file at `end`. 0 or -errno; then it has all its bytes: btrfs forgets what was not on the disk yet behind a
+ * place at which it then has no room to cut, so what is there is on the disk before.
+ */
+int cut_file(int fd, uint64_t end);
+
+/* The same behind the last whole record of the first *bytes, which become as many as are whole. */
+int cut_to_records(int fd, uint64_t *bytes);

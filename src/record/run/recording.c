@@ -610,11 +610,14 @@ static int open_watch(struct recording *rec, struct diag *reterr)
 		rec->common.cache = rec->cache = name_cache(rec->options);
 		rec->common.cache_bytes = &rec->cache_bytes;
 	}
+	size_t left = spare_fds(rec) - more_jobs(rec) * output_fds(rec);
+	if (left >= SPARE_ROOM_LEAST_FDS)
+		left -= 1 + more_jobs(rec); /* spare room of each output */
 	const struct object_watch_params params = {.target = rec->options->target,
 						   .interval_ns = event_list_interval_ns(rec->options->events),
 						   .bpf = keeps && wants_bpf_events(rec->options->events),
 						   .reports_missed = keeps,
-						   .max_fds = spare_fds(rec) - more_jobs(rec) * output_fds(rec)};
+						   .max_fds = left};
 	int err = object_watch_open(&params, &rec->watch);
 	rec->common.watch = rec->watch;
 	if (rec->watch)
