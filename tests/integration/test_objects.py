@@ -372,6 +372,19 @@ def test_objects_that_were_written_to_are_reported(program, builds, tmp_path):
            f'code in {tmp_path}/{APP} has no names\n' in done.err, done.err
 
 
+@pytest.mark.parametrize('goes', ['rm $A', 'cp $B/v2 $A.n; mv $A.n $A', ''])
+def test_a_pipe_says_what_is_not_kept(program, builds, tmp_path, goes):
+    """Nothing that came through it is read back."""
+    said = []
+    for options in [], ['-N'], ['-B']:
+        run = f'cp $B/v1 $A; ./$A 0.3; {goes}'
+        done = run_command([program, 'record', *options, '-e', 'cpu-clock', '-o', '-', '--', 'sh', '-ec', run],
+                           cwd=tmp_path, binary=True, env={**os.environ, 'A': APP, 'B': str(builds)})
+        said += re.findall('.*under (?:its|their) path.*', done.err.decode())
+    assert said == ['millrace: 1 mapped object is not under its path here any more, and a recording into a pipe keeps '
+                    'no copies: code in it will have no names'] * bool(goes)
+
+
 def test_the_limit_is_that_of_all_files(program, builds, tmp_path):
     """With --switch-output: a recorder that goes on for weeks fills no disk."""
     run = ''.join(f'cp {builds}/{name} {name}; truncate -s 600M {name}; sleep 0.1; ./{name} 0.3; rm {name}; '

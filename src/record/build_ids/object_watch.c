@@ -1419,6 +1419,25 @@ unsigned object_watch_next_output(struct object_watch *watch)
 	return output;
 }
 
+size_t object_watch_count_gone(struct object_watch *watch)
+{
+	size_t nr = 0;
+
+	if (!watch || watch->abandoned)
+		return 0;
+	pthread_mutex_lock(&watch->lock);
+	for (size_t i = 0; i < watch->objects.nr_slots; i++) {
+		const struct watched_object *object = watch->objects.slots[i].item;
+		if (!object || object->fd < 0 || !object->name)
+			continue;
+		const struct object_mapping mapped = {.file = object->file, .hold = !object->file.generation};
+		AUTO_FD int fd = object_file_open(object->name, &mapped);
+		nr += fd == -ENOENT || fd == -ENOTDIR || fd == -ESTALE;
+	}
+	pthread_mutex_unlock(&watch->lock);
+	return nr;
+}
+
 /* Takes them out of the table, which is not changed while it is gone through. The lock is held. */
 static void forget_objects(struct object_watch *watch, unsigned output)
 {

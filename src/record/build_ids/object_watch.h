@@ -65,6 +65,12 @@ void object_watch_free(struct object_watch *watch);
 unsigned object_watch_next_output(struct object_watch *watch);
 void object_watch_forget(struct object_watch *watch, unsigned output);
 
+/*
+ * How many of the files that are open are not found under their path here: they were deleted or replaced, or are in
+ * other mount namespaces. To be called behind object_watch_stop().
+ */
+size_t object_watch_count_gone(struct object_watch *watch);
+
 /* The BPF programs that were read, valid until object_watch_free(); NULL: params.bpf was not set. */
 struct bpf_programs *object_watch_bpf_programs(struct object_watch *watch);
 

@@ -600,11 +600,27 @@ static size_t more_jobs(const struct recording *rec)
 	return nr < ROTATION_MOST_JOBS - 1 ? nr : ROTATION_MOST_JOBS - 1;
 }
 
+/* Nothing that came through a pipe is read back, to find out what was sampled, and no build-ids follow. */
+static bool counts_gone_objects(const struct recording *rec)
+{
+	return rec->output.dest.pipe && rec->options->build_ids && !rec->options->cache.off;
+}
+
+static void report_gone_objects(const struct recording *rec)
+{
+	size_t nr = counts_gone_objects(rec) ? object_watch_count_gone(rec->watch) : 0;
+
+	if (nr)
+		log_note("%zu mapped object%s not under %s path here any more, and a recording into a pipe keeps no "
+			 "copies: code in %s will have no names",
+			 nr, nr == 1 ? " is" : "s are", nr == 1 ? "its" : "their", nr == 1 ? "it" : "them");
+}
+
 static int open_watch(struct recording *rec, struct diag *reterr)
 {
 	const bool keeps = rec->options->build_ids && !rec->output.dest.pipe;
 
-	if (!keeps && !event_list_unwinds(rec->options->events))
+	if (!keeps && !counts_gone_objects(rec) && !event_list_unwinds(rec->options->events))
 		return 0;
 	if (keeps) {
 		rec->common.cache = rec->cache = name_cache(rec->options);
@@ -972,6 +988,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	readers_stop(&rec->readers);
 	off_cpu_run_stop(&rec->off_cpu, stopped_ns);
 	object_watch_stop(rec->watch);
+	report_gone_objects(rec);
 	log_readers_work(rec);
 	const struct stream *failed = NULL;
 	int drain_err = readers_error(&rec->readers, &failed);
