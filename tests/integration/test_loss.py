@@ -243,6 +243,28 @@ def test_a_recorder_that_is_stopped_counts_what_it_missed(gated, millrace, need_
     assert loss_of(millrace, file)['lost'] > 100000
 
 
+@pytest.mark.parametrize('options', [[], ['--mmap-output'], ['-z'], ['--threads']], ids=' '.join)
+def test_both_say_the_same_when_not_all_was_written(recorder, millrace, programs, need_tracefs, tmpfs, tmp_path,
+                                                    options):
+    """How much was covered: what could not be written is not counted, so it is at most that."""
+    file, gate, made = tmpfs('8m') / 'p.data', tmp_path / 'gate', tmp_path / 'made'
+    os.mkfifo(gate)
+    calls = programs / 'syscalls'
+    process = recorder(['-m', '64K', *options, '-e', COUNTED, '-o', file, '--', 'sh', '-c',
+                        f'read line <{gate}; {calls} -t 2 -n 100000; : >{made}; exec {calls} -t 2 -n 2000000000'],
+                       stdout=subprocess.DEVNULL)
+    process.send_signal(signal.SIGSTOP)
+    gate.write_text('')
+    wait_until(made.exists, 'calls are made')
+    process.send_signal(signal.SIGCONT)
+    err = process.communicate()[1]
+    assert process.returncode == 255 and 'bytes of records could not be written' in err
+    ended = re.search(r'covered (.*?)([\d.]+) % of CPU time', err)
+    shown = re.search(r'covered: (.*?)([\d.]+) % of their time', millrace('report', '--loss', '-i', file).out)
+    assert ended[1] == shown[1] == 'at most ' and float(ended[2]) < 100, (err, shown[0])
+    assert abs(float(ended[2]) - float(shown[2])) < 0.0051, (err, shown[0])
+
+
 def test_a_pipe_does_not_claim_to_cover_what_it_lost(recorder, millrace, programs, need_tracefs, tmp_path):
     """It has no ledger, and no record comes after the loss: how much was lost is known, but not when."""
     file, fifo = tmp_path / 'p.data', tmp_path / 'fifo'

@@ -153,6 +153,14 @@ static void print_remedy(const struct recording_result *result)
 }
 
 /* Covered, worst gap, what would have prevented it; nothing when nothing was lost. */
+/* As report --loss says it of the file. */
+static const char *coverage_bound(const struct recording_result *result)
+{
+	if (result->unwritten_bytes)
+		return result->coverage.exact ? "at most " : "about ";
+	return result->coverage.exact ? "" : "at least ";
+}
+
 static void print_coverage(const struct recording_result *result)
 {
 	const struct coverage *coverage = &result->coverage;
@@ -162,7 +170,7 @@ static void print_coverage(const struct recording_result *result)
 	if (!coverage->sum.gap_ns && !result->nr_losses)
 		return;
 	if (coverage->elapsed_ns && coverage->sum.gap_ns) {
-		log_note("  covered %s%.2f %% of CPU time (%.3f s on %zu %s)", coverage->exact ? "" : "at least ",
+		log_note("  covered %s%.2f %% of CPU time (%.3f s on %zu %s)", coverage_bound(result),
 			 coverage_percent(coverage), (double)coverage->elapsed_ns / 1e9, coverage->nr_places,
 			 worst->cpu >= 0 ? "CPUs" : "tasks");
 		if (worst->cpu >= 0)

@@ -451,8 +451,10 @@ static int finish(struct output_file *output, const struct output_params *common
 	params->bundle = common->options->cache.bundle;
 	for (size_t i = 0; i < output->files.nr; i++)
 		collectors[i] = collector_of(output->files.files[i].stages);
+	/* What was seen on the way was not all written: then the file tells. */
+	const size_t nr_collectors = result->unwritten_bytes ? 0 : 1;
 	params->collectors = collectors;
-	params->nr_collectors = !common->options->directory;
+	params->nr_collectors = common->options->directory ? 0 : nr_collectors;
 	params->parts = parts;
 	params->nr_parts = common->options->directory ? output->files.nr : 0;
 	params->ledger = closing->ledger;
@@ -471,7 +473,7 @@ static int finish(struct output_file *output, const struct output_params *common
 			.bytes = output->files.files[i].stored,
 			.part = (uint32_t)i + 1,
 			.collectors = collectors + i,
-			.nr_collectors = 1,
+			.nr_collectors = nr_collectors,
 		};
 		result->bytes += parts[i].bytes;
 	}

@@ -937,11 +937,13 @@ static int close_ledger(struct recording *rec, struct diag *reterr)
 static void add_coverage(struct recording *rec, struct recording_result *result)
 {
 	enum { PART_OF_MEMORY = 8 };
+	/* Of one file that is not whole all was read back. */
+	const bool read_back = result->unwritten_bytes && !rec->rotation.nr_switches;
 	uint64_t memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	const struct coverage_params params = {
 		.ledger = &rec->book.ledger,
 		.losses = &rec->losses,
-		.mixed = !rec->options->directory && rec->plan.nr_drained > 1,
+		.mixed = !rec->options->directory && rec->plan.nr_drained > 1 && !read_back,
 		.nr_places = rec->plan.nr_places,
 		.ring_bytes = rec->set.ring_pages * (size_t)sysconf(_SC_PAGESIZE),
 		.drained_bytes = result->ring_total_bytes,
