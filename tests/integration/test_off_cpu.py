@@ -832,6 +832,26 @@ def test_wall_time_that_is_unknown(millrace, tmp_path):
     assert (row['on_cpu'], row['period']) == (401 * ms, 601 * ms)
 
 
+def test_names_of_wall_time(millrace, tmp_path):
+    """All outputs say what is counted, and what is not known."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    unknown = struct.unpack('<2Q', struct.pack('<2IQ', 12, UNKNOWN, 300 * ms))
+    made_recording(path, made_sample(7, 1000 * ms, 0, ms), made_wait(7, 1100 * ms, 0, 50 * ms),
+                   perf_file.sample(2, 6, 0, 7 << 32 | 7, 1500 * ms, 0, 0, *unknown), made_sample(7, 1600 * ms, 0, ms))
+    for words in ([], ['-s', 'sym'], ['-s', 'tid,dso,sym']):
+        text = millrace('report', '--stdio', '-i', path, '--wall', *words).out
+        assert "of event 'wall-clock time'" in text
+        assert re.search(r' \[\.\] \[unknown: records were lost\]', text) and ' 0000000000' not in text
+        events = json.loads(millrace('report', '-i', path, '--json', '--wall', *words).out)['events']
+        (event,) = [event for event in events if event['entries']]
+        assert event['event'] == 'wall-clock time'
+        (lost,) = [row for row in event['entries'] if row['sym'] == '[unknown: records were lost]']
+        assert (lost['period'], lost['on_cpu'], lost['off_cpu_blocked']) == (300 * ms, 0, 0)
+    for words in (['-s', 'parallelism'], ['--parallelism', '1'], ['--latency']):
+        done = millrace('report', '-i', path, '--wall', *words, status=USAGE)
+        assert 'parallelism' in done.err and len(done.err.splitlines()) == 1 and not done.out
+
+
 def test_a_wait_is_one_sample(millrace, tmp_path):
     """Only in the rows of states it is one before it could run, and one from then on."""
     path = tmp_path / 'perf.data'

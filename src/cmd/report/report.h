@@ -236,6 +236,7 @@ int report_tables_print(const struct report_tables *tables, FILE *to, struct dia
 struct report_json_options {
 	double percent_limit;
 	uint64_t lost_samples; /* LOST_UNKNOWN: null */
+	const char *title;     /* of what is counted; NULL: the name of the event */
 	const struct hint_list *hints;
 };
 

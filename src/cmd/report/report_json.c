@@ -179,8 +179,8 @@ static void put_entry(struct json_writer *json, const struct samples *samples, c
 	json_end(json);
 }
 
-static int put_event(struct json_writer *json, const struct samples *samples, struct hist *hist,
-		     const struct event_desc *event, double percent_limit)
+static int put_event(struct json_writer *json, const struct samples *samples, struct hist *hist, const char *name,
+		     double percent_limit)
 {
 	struct hist_entry *const *entries;
 	uint64_t whole = hist_period(hist);
@@ -191,7 +191,7 @@ static int put_event(struct json_writer *json, const struct samples *samples, st
 		return err;
 	json_break(json);
 	json_object(json, NULL);
-	json_text(json, "event", event->name);
+	json_text(json, "event", name);
 	json_number(json, "samples", hist_nr_samples(hist));
 	json_number(json, "period", samples->options.latency ? hist_latency(hist) : whole);
 	if (samples->parallelism)
@@ -237,7 +237,8 @@ int report_json_print(struct samples *samples, const struct event_desc *events, 
 	json_array(&json, "events");
 	for (size_t i = 0; i < samples->nr && i < nr_events && !err; i++)
 		if (samples->events[i].hist)
-			err = put_event(&json, samples, samples->events[i].hist, &events[i], options->percent_limit);
+			err = put_event(&json, samples, samples->events[i].hist,
+					options->title ? options->title : events[i].name, options->percent_limit);
 	json_end(&json);
 	put_hints(&json, options->hints);
 	json_end(&json);

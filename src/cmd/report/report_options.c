@@ -647,7 +647,10 @@ int report_options_fit(struct report_options *options, const struct session *ses
 		return diag_set(reterr, -EINVAL, "--hierarchy and --fields exclude each other: use --sort");
 	options->samples.parallelisms = cpuset_count(&options->parallelisms) ? &options->parallelisms : NULL;
 	if (options->samples.wall && samples_want_parallelism(&options->samples))
-		return diag_set(reterr, -EINVAL, "--wall and --latency weigh samples in two ways: leave out one");
+		return diag_set(reterr, -EINVAL,
+				"--wall counts the time of each thread by itself: leave out --latency, --parallelism "
+				"and the keys "
+				"latency and parallelism");
 	options->table.title = options->samples.wall ? "wall-clock time" : NULL;
 	options->table.latency = options->columns.latency = options->samples.latency;
 	options->columns.wall = options->samples.wall;

@@ -438,6 +438,18 @@ static int take_access(struct samples *samples, struct event_samples *event, str
 	return err;
 }
 
+/* In place of an address: of a time that is not known there may be none. */
+static void name_unknown_time(const struct samples *samples, const struct sample *sample, struct hist_place *place)
+{
+	static const struct symbol lost = {.name = "[unknown: records were lost]", .by_name = true};
+
+	if (sample->ip || place->symbol)
+		return;
+	place->symbol = &lost;
+	place->address = 0;
+	set_filtered(samples, place);
+}
+
 /*
  * A time off the CPU in two parts, with a state each, where that makes a difference: before the task could run again,
  * and then. It is one sample, but for the rows of states: there it is one in both.
@@ -453,6 +465,8 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 
 	if (err <= 0)
 		return err;
+	if (samples->wall && wait->flags & OFF_CPU_UNKNOWN)
+		name_unknown_time(samples, &record->sample, &place);
 	err = samples->chains ? find_chain(samples, task, record, &place, &chain) : 0;
 	const struct hist_details *details = place.details;
 	for (unsigned ready = 0; ready < 2 && !err; ready++) {

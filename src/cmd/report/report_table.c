@@ -897,8 +897,12 @@ static void complete_table_options(const struct report_tables *tables)
 
 static int print_json(const struct report_tables *tables, const struct event_desc *events, size_t nr_events, FILE *to)
 {
-	const struct report_json_options json = {tables->options->table.percent_limit, tables->lost_samples,
-						 tables->hints};
+	const struct report_json_options json = {
+		.percent_limit = tables->options->table.percent_limit,
+		.lost_samples = tables->lost_samples,
+		.title = tables->options->table.title,
+		.hints = tables->hints,
+	};
 
 	return report_json_print(tables->samples, events, nr_events, &json, to);
 }
