@@ -427,6 +427,24 @@ static unsigned continue_recorded(const struct unwind_cache *cache, const struct
 	return nr;
 }
 
+/*
+ * Go's code that switches to the thread's stack and calls there: what is on this one above is of an earlier time. The
+ * frame pointer is still the caller's: what was called has stored it below its return address, as Go's functions do, or
+ * its own call frame information tells it, as C's does.
+ */
+static int step_over_switch(const struct unwind_arch *arch, struct frame *frame, bool returns)
+{
+	uint64_t fp = 0, word;
+
+	if (!returns)
+		return UNWIND_BAD_MEMORY;
+	if (frame_register(frame, arch->fp, &fp) && (frame->exact || !frame_load(frame, fp, &word)))
+		frame->switched_fp[1] = fp;
+	if (!frame->exact && frame_load(frame, frame->low - 16, &fp))
+		frame->switched_fp[0] = fp;
+	return UNWIND_BAD_MEMORY;
+}
+
 /* ---- chains ---- */
 
 bool unwind_sampled_register(const struct sample_regs *regs, unsigned nr, uint64_t *ret)
@@ -504,6 +522,8 @@ static bool first_frame(struct unwind_cache *cache, const struct sample_regs *re
 	ret->cut = false;
 	ret->elsewhere = false;
 	ret->missing = ret->led_by_fp = 0;
+	ret->switched_fp[0] = ret->switched_fp[1] = 0;
+	ret->joined = false;
 	return true;
 }
 
@@ -519,6 +539,9 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 	const struct unwind_rule *rule = cached->rule;
 
 	frame->cfa = 0;
+	frame->joined |= (rule->flags & RULE_NOT_CALLED) != 0;
+	if (rule->flags & RULE_SWITCH)
+		return step_over_switch(cache->arch, frame, rule->flags & RULE_RETURNS);
 	if (rule->flags & RULE_TRAMPOLINE)
 		return step_over_signal(cache->arch, frame, frame->registers[cache->arch->sp]);
 	if (rule->flags & RULE_NO_CFI && is_signal_frame(cache->arch, frame)) /* which ends with a frame record */
@@ -548,7 +571,8 @@ static bool describe(const struct unwind_arch *arch, const struct cached *cached
 {
 	const struct unwind_rule *rule = cached->rule;
 
-	if (rule->flags & (RULE_WIDE | RULE_SIGNAL) || caller->exact || !cached->generation)
+	if (rule->flags & (RULE_WIDE | RULE_SIGNAL | RULE_SWITCH | RULE_NOT_CALLED) || caller->exact ||
+	    !cached->generation)
 		return false;
 	if (rule->flags & RULE_NO_CFI) {
 		now->uses_fp = true;
@@ -656,8 +680,9 @@ static bool walk(struct unwind_cache *cache, const struct unwind_space *space, s
 		if (chain->nr || !by_top)
 			end = step(cache, frame, cached);
 		note(&new, may_be_met && describe(arch, cached, frame, &now) ? &now : NULL);
-		/* No code has called that to which a signal handler returns. */
-		const bool is_signal = cached->rule->flags & RULE_SIGNAL || (end == GO_ON && frame->exact);
+		/* No code has called that to which a signal handler returns, and what others only name as a caller. */
+		const bool is_signal =
+			cached->rule->flags & (RULE_SIGNAL | RULE_NOT_CALLED) || (end == GO_ON && frame->exact);
 		chain->ips[chain->nr] = exact || is_signal ? pc : pc - 1;
 		if (chain->cfas)
 			chain->cfas[chain->nr] = frame->cfa;
@@ -696,17 +721,24 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		chain->nr = 0;
 		walk(cache, space, &frame, chain, STEP_BY_FRAME);
 	}
-	if (chain->end != UNWIND_CUT_STACK)
+	if (frame.joined && chain->end == UNWIND_COMPLETE)
+		chain->end = UNWIND_CONTINUED;
+	const bool is_switched = frame.switched_fp[0] || frame.switched_fp[1];
+	if (chain->end != UNWIND_CUT_STACK && !is_switched)
 		return;
-	if (frame.elsewhere)
+	if (!is_switched && frame.elsewhere)
 		chain->end = UNWIND_OTHER_STACK;
-	else if (stack.len < chain->dump_bytes)
+	else if (!is_switched && stack.len < chain->dump_bytes)
 		chain->end = UNWIND_SHORT_COPY;
 	if (!chain->nr_recorded)
 		return;
 	frame.stack_start = stack_start;
 	frame.stack_bytes = stack.len;
-	unsigned nr = continue_recorded(cache, &frame, fp, chain);
+	unsigned nr = is_switched ? 0 : continue_recorded(cache, &frame, fp, chain);
+	for (unsigned i = 0; i < 2 && is_switched && !nr; i++) {
+		frame.missing = frame.switched_fp[i] ? frame.switched_fp[i] + 8 : 0;
+		nr = continue_recorded(cache, &frame, fp, chain);
+	}
 	if (chain->cfas)
 		memset(chain->cfas + chain->nr, 0, nr * sizeof(*chain->cfas));
 	chain->nr += nr;

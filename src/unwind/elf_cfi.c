@@ -4,9 +4,12 @@
 #include <dwarf.h>
 #include <errno.h>
 #include <gelf.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "sysinfo/elf_file.h"
 
@@ -72,7 +75,8 @@ static int read_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct 
 }
 
 struct found {
-	Elf_Scn *eh_frame, *debug_frame;
+	Elf_Scn *eh_frame, *debug_frame, *symbols;
+	bool is_go;
 };
 
 static void note_extra(struct table_source *source, uint64_t file_bytes, const char *name, const GElf_Shdr *header)
@@ -108,6 +112,10 @@ static void find_sections(Elf *elf, uint64_t file_bytes, struct table_source *so
 			ret->eh_frame = scn;
 		else if (!strcmp(name, ".debug_frame"))
 			ret->debug_frame = scn;
+		else if (header.sh_type == SHT_SYMTAB)
+			ret->symbols = scn;
+		else if (!strcmp(name, ".gopclntab") || !strcmp(name, ".data.rel.ro.gopclntab"))
+			ret->is_go = true;
 		else
 			note_extra(source, file_bytes, name, &header);
 	}
@@ -153,8 +161,70 @@ static int read_by_program_header(Elf *elf, uint64_t file_bytes, struct cfi_sect
 	return -ENOENT;
 }
 
+/* On the heap, not as libelf keeps it. NULL: out of memory, or it cannot be read. */
+static void *read_whole(int fd, const GElf_Shdr *header)
+{
+	enum { MOST_BYTES = 64 << 20 };
+	AUTO_FREE void *bytes = header->sh_size <= MOST_BYTES ? malloc(header->sh_size + 1) : NULL;
+
+	if (!bytes || header->sh_offset > INT64_MAX ||
+	    pread(fd, bytes, header->sh_size, (off_t)header->sh_offset) != (ssize_t)header->sh_size)
+		return NULL;
+	((char *)bytes)[header->sh_size] = 0;
+	return take_ptr(bytes);
+}
+
+/*
+ * Functions of Go's runtime that switch to another stack, of which its call frame information says nothing; and the one
+ * that it names as the caller of what runs on a goroutine's stack while that is switched.
+ */
+static void note_go_function(struct table_source *source, const char *name, const Elf64_Sym *symbol)
+{
+	static const struct {
+		const char *name;
+		int kind;
+	} functions[] = {
+		{"runtime.systemstack", EXTRA_SWITCH_AND_RETURN},
+		{"runtime.asmcgocall", EXTRA_SWITCH_AND_RETURN},
+		{"runtime.nanotime1", EXTRA_SWITCH_AND_RETURN},
+		{"runtime.walltime", EXTRA_SWITCH_AND_RETURN},
+		{"time.now", EXTRA_SWITCH_AND_RETURN},
+		{"runtime.asmcgocall_no_g", EXTRA_SWITCH},
+		{"runtime.mcall", EXTRA_SWITCH},
+		{"runtime.morestack", EXTRA_SWITCH},
+		{"runtime.systemstack_switch", EXTRA_ENTRY},
+	};
+	const uint64_t start = symbol->st_value;
+	uint64_t end;
+
+	if ((name[0] != 'r' && name[0] != 't') || __builtin_add_overflow(start, symbol->st_size, &end) || end <= start)
+		return;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		const size_t len = strlen(functions[i].name);
+		if (strncmp(name, functions[i].name, len) != 0 || (name[len] && strcmp(name + len, ".abi0") != 0) ||
+		    source->nr_extras == TABLE_MAX_EXTRAS)
+			continue;
+		const bool is_entry = functions[i].kind == EXTRA_ENTRY;
+		source->extras[source->nr_extras++] =
+			(struct table_extra){start - is_entry, is_entry ? start : end, functions[i].kind};
+	}
+}
+
+static void find_go_functions(int fd, Elf *elf, Elf_Scn *symbols, struct table_source *source)
+{
+	GElf_Shdr header, names_header;
+
+	if (!gelf_getshdr(symbols, &header) || !gelf_getshdr(elf_getscn(elf, header.sh_link), &names_header))
+		return;
+	AUTO_FREE Elf64_Sym *all = read_whole(fd, &header);
+	AUTO_FREE char *names = read_whole(fd, &names_header);
+	for (size_t i = 0; all && names && i < header.sh_size / sizeof(*all); i++)
+		if (all[i].st_name < names_header.sh_size && ELF64_ST_TYPE(all[i].st_info) == STT_FUNC)
+			note_go_function(source, names + all[i].st_name, &all[i]);
+}
+
 /* 0 or -errno. */
-static int read_cfi(Elf *elf, uint64_t file_bytes, struct table_source *source)
+static int read_cfi(int fd, Elf *elf, uint64_t file_bytes, struct table_source *source)
 {
 	struct cfi_section *section = &source->section;
 	struct found found = {0};
@@ -162,6 +232,8 @@ static int read_cfi(Elf *elf, uint64_t file_bytes, struct table_source *source)
 	int err = -ENOENT;
 
 	find_sections(elf, file_bytes, source, &found);
+	if (found.is_go && found.symbols)
+		find_go_functions(fd, elf, found.symbols, source);
 	if (found.eh_frame && gelf_getshdr(found.eh_frame, &header)) {
 		section->is_eh_frame = true;
 		section->address = header.sh_addr;
@@ -216,7 +288,7 @@ int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 	    header.e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
 	    header.e_machine != source->section.arch->elf_machine || !read_segments(elf, source))
 		return diag_set(reterr, -ENOEXEC, "no executable ELF file of %s", source->section.arch->name);
-	int err = read_cfi(elf, (uint64_t)file.st_size, source);
+	int err = read_cfi(fd, elf, (uint64_t)file.st_size, source);
 	if (!err || err == -ENOENT)
 		find_trampoline(elf, fd, source);
 	if (err == -ENOENT && source->nr_extras)

@@ -19,10 +19,12 @@ struct frame {
 	uint64_t led_by_fp; /* the CFA of the last frame whose caller was found by its frame pointer; 0: none */
 	uint64_t known;     /* registers, as bits */
 	uint64_t registers[UNWIND_REGISTERS];
-	uint64_t missing; /* where the return address is, if it was not copied; 0: that is not known */
-	bool exact;       /* pc is where it was interrupted, not where a call comes back to */
-	bool cut;         /* a register is lost because its part of the stack was not copied */
-	bool elsewhere;   /* it is on another stack than the one that was copied */
+	uint64_t missing;        /* where the return address is, if it was not copied; 0: that is not known */
+	uint64_t switched_fp[2]; /* behind a switch of stacks: what the caller's frame pointer may be; 0: not known */
+	bool joined;             /* what was between two frames is on another stack, and left out */
+	bool exact;              /* pc is where it was interrupted, not where a call comes back to */
+	bool cut;                /* a register is lost because its part of the stack was not copied */
+	bool elsewhere;          /* it is on another stack than the one that was copied */
 };
 
 static inline bool frame_register(const struct frame *frame, uint64_t nr, uint64_t *ret)

@@ -386,10 +386,16 @@ static bool put_extra(struct table_builder *b, size_t index, uint64_t limit)
 		return true;
 	for (unsigned i = 0; i < arch->nr_slots; i++)
 		stub.slots[i] = SLOT_SAME;
-	if (extra->kind == EXTRA_SIGNAL)
-		stub.flags = RULE_SIGNAL | RULE_TRAMPOLINE;
-	else if (arch->call_bytes)
+	if (arch->call_bytes && extra->kind != EXTRA_SIGNAL)
 		stub.slots[0] = -1;
+	switch (extra->kind) {
+	case EXTRA_SIGNAL: stub.flags = RULE_SIGNAL | RULE_TRAMPOLINE; break;
+	case EXTRA_SWITCH: stub.flags = RULE_SWITCH; break;
+	case EXTRA_SWITCH_AND_RETURN: stub.flags = RULE_SWITCH | RULE_RETURNS; break;
+	case EXTRA_ENTRY: stub.flags = RULE_NOT_CALLED; break;
+	case EXTRA_PLT:
+	case EXTRA_STUB: break;
+	}
 	struct unwind_rule pushed = stub;
 	pushed.cfa_offset += 8;
 	uint16_t rules[] = {keep_rule(b, &stub), keep_rule(b, &pushed)};
@@ -607,15 +613,25 @@ static bool list_section(struct list *list, struct cfi_reader *reader, uint32_t 
 	return true;
 }
 
+/* `before`: those that count although the section describes them, too. */
+static bool list_extras(struct list *list, bool before)
+{
+	for (unsigned i = 0; i < list->source->nr_extras; i++) {
+		const struct table_extra *extra = &list->source->extras[i];
+		const bool counts = extra->kind == EXTRA_SWITCH || extra->kind == EXTRA_SWITCH_AND_RETURN;
+		if (counts == before && !list_function(list, extra->start, extra->end, UINT32_MAX - i))
+			return false;
+	}
+	return true;
+}
+
 static bool list_functions(struct list *list, struct table_builder *b)
 {
 	bool sorted = true;
 
-	if (!list_section(list, &b->reader, 0) || (b->more && !list_section(list, b->more, TABLE_OF_MORE)))
+	if (!list_extras(list, true) || !list_section(list, &b->reader, 0) ||
+	    (b->more && !list_section(list, b->more, TABLE_OF_MORE)) || !list_extras(list, false))
 		return false;
-	for (unsigned i = 0; i < list->source->nr_extras; i++)
-		if (!list_function(list, list->source->extras[i].start, list->source->extras[i].end, UINT32_MAX - i))
-			return false;
 	for (size_t i = 1; i < list->nr && sorted; i++)
 		sorted = list->functions[i - 1].start <= list->functions[i].start;
 	return sorted || sort_functions(list);

@@ -16,7 +16,7 @@
 
 enum {
 	TABLE_MAX_SEGMENTS = 8,
-	TABLE_MAX_EXTRAS = 4,
+	TABLE_MAX_EXTRAS = 16,
 	TABLE_MAX_ROWS = 1 << 25,
 	TABLE_MAX_FUNCTIONS = 1 << 22, /* a browser with all its unwind information has 600,000 */
 	TABLE_MAX_RULES = UINT16_MAX,
@@ -37,8 +37,11 @@ enum {
 	RULE_NO_CFI = 1, /* nothing is known of that code */
 	RULE_SIGNAL = 2, /* the caller was interrupted, and did not call */
 	RULE_WIDE = 4,   /* only the wide rule counts */
-	RULE_TRAMPOLINE =
-		8, /* the stack has what a signal has interrupted, as struct unwind_arch says; no slot counts */
+	/* The stack has what a signal has interrupted, as struct unwind_arch says; no slot counts. */
+	RULE_TRAMPOLINE = 8,
+	RULE_SWITCH = 16,     /* of EXTRA_SWITCH: where the caller is, is not known */
+	RULE_RETURNS = 32,    /* with RULE_SWITCH, of EXTRA_SWITCH_AND_RETURN */
+	RULE_NOT_CALLED = 64, /* of EXTRA_ENTRY */
 };
 
 struct unwind_rule {
@@ -72,6 +75,10 @@ struct table_extra {
 		EXTRA_PLT,    /* entries of 16 bytes that push */
 		EXTRA_STUB,   /* nothing is pushed */
 		EXTRA_SIGNAL, /* to which signal handlers return, and the byte before */
+		/* As above, but the section is wrong about it: code that switches to another stack and calls there. */
+		EXTRA_SWITCH,            /* its caller may be gone by then */
+		EXTRA_SWITCH_AND_RETURN, /* its caller waits */
+		EXTRA_ENTRY, /* nothing is pushed; it is named as a caller by its first byte, and the byte before */
 	} kind;
 };
 

@@ -480,6 +480,52 @@ def test_signal_handlers_of_a_libc_without_cfi(millrace, tmp_path):
     assert len(samples) > 10 and len(whole) >= len(samples) - len(samples) // 20, samples
 
 
+# C that Go calls, and Go that this C calls; each uses half of the time.
+CGO = """
+package main
+/*
+static volatile unsigned long sink;
+extern void called_by_c(void);
+static __attribute__((noinline)) void c_inner(void) { for (int i = 0; i < 30000000; i++) sink += i; }
+static __attribute__((noinline)) void c_outer(void) { c_inner(); called_by_c(); sink++; }
+static void called_by_go(void) { c_outer(); sink++; }
+*/
+import "C"
+
+var sink int
+
+//export called_by_c
+func called_by_c() { go_inner() }
+
+//go:noinline
+func go_inner() { for i := 0; i < 60000000; i++ { sink += i } }
+
+//go:noinline
+func go_outer() { C.called_by_go(); sink++ }
+
+func main() { for i := 0; i < 3; i++ { go_outer() } }
+"""
+
+
+@pytest.mark.skipif(not shutil.which('go') or not shutil.which('gcc') or platform.machine() != 'x86_64',
+                    reason='needs go and gcc, of x86_64')
+def test_go_and_c_call_each_other(millrace, run, tmp_path):
+    """No frame of an earlier time is taken for a caller where stacks are switched; the goroutine's frames follow."""
+    path = tmp_path / 'perf.data'
+    (tmp_path / 'main.go').write_text(CGO)
+    (tmp_path / 'go.mod').write_text('module both\n')
+    run(['go', 'build', '-o', 'app', '.'], cwd=tmp_path, timeout=300)
+    millrace('record', '-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', '-o', path, '--', tmp_path / 'app')
+    text = millrace('script', '-i', path, '-F', 'ip,sym').out
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    samples = [[re.sub(r'\.abi0$', '', name) for name in names] for names in samples]
+    outer = ['main.main', 'runtime.main', 'runtime.goexit']
+    for inner, switch in ('c_inner', 'runtime.asmcgocall'), ('main.go_inner', 'runtime.systemstack_switch'):
+        found = [names for names in samples if names[:1] == [inner]]
+        whole = [names for names in found if switch in names and 'main.go_outer' in names and names[-3:] == outer]
+        assert len(found) >= 30 and len(whole) >= len(found) - len(found) // 20, found
+
+
 # Two libraries with the same offsets and other frames.
 TAKES_TURNS = """
 #include <dlfcn.h>

@@ -1041,6 +1041,107 @@ static void test_chains_that_the_kernel_continues(void **state)
 	assert_chain(process, UNWIND_CUT_STACK, CHAIN(BASE + SAVES + 4));
 }
 
+static void put_section_header(struct fake_elf *elf, uint64_t offset);
+static struct unwind_object *build_other(struct process *process, const char *id, const struct fake_elf *elf);
+
+/* Go: SAVES switches to the thread's stack and calls there, RED_ZONE does not come back, MISALIGNED is called by none.
+ */
+static void make_go(struct fake_elf *elf, const char *table)
+{
+	enum { NAMES = 0xc00, SYMBOLS = 0xd00, HEADERS = 0xe00 }; /* where the code does not matter */
+	static const struct {
+		uint32_t start;
+		const char *name;
+	} functions[] = {{SAVES, "runtime.systemstack.abi0"},
+			 {RED_ZONE, "runtime.mcall"},
+			 {MISALIGNED, "runtime.systemstack_switch.abi0"},
+			 {WITH_FRAME, "runtime.systemstacks"}};
+	Elf64_Sym symbols[5] = {{0}};
+	char names[0x100] = "";
+	size_t names_bytes = 1;
+	Elf64_Ehdr header;
+
+	make_x86(elf);
+	for (size_t i = 0; i < 4; i++) {
+		symbols[i + 1] = (Elf64_Sym){.st_name = (uint32_t)names_bytes,
+					     .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+					     .st_value = FAKE_ELF_CODE + FAKE_ELF_SHIFT + functions[i].start,
+					     .st_size = 0x20};
+		strcpy(names + names_bytes, functions[i].name);
+		names_bytes += strlen(functions[i].name) + 1;
+	}
+	strcpy(names + names_bytes, table);
+	const Elf64_Shdr sections[] = {
+		{.sh_type = SHT_NULL},
+		{.sh_name = (uint32_t)names_bytes, .sh_type = SHT_PROGBITS, .sh_offset = 1, .sh_size = 1},
+		{.sh_type = SHT_STRTAB, .sh_offset = FAKE_ELF_CODE + NAMES, .sh_size = sizeof(names)},
+		{.sh_type = SHT_SYMTAB, .sh_offset = FAKE_ELF_CODE + SYMBOLS, .sh_size = sizeof(symbols), .sh_link = 2},
+	};
+	put_section_header(elf, FAKE_ELF_CODE + HEADERS);
+	memcpy(&header, elf->bytes, sizeof(header));
+	header.e_shnum = 4;
+	memcpy(elf->bytes, &header, sizeof(header));
+	memcpy(elf->bytes + FAKE_ELF_CODE + NAMES, names, sizeof(names));
+	memcpy(elf->bytes + FAKE_ELF_CODE + SYMBOLS, symbols, sizeof(symbols));
+	memcpy(elf->bytes + FAKE_ELF_CODE + HEADERS, sections, sizeof(sections));
+}
+
+/* What stands above the switch on the thread's stack is of an earlier time: FRAMELESS. */
+static void test_stacks_that_go_switches(void **state)
+{
+	enum { GOROUTINE = 0x100000 };
+	struct process *process = *state;
+	uint64_t *words = process->words;
+	const uint64_t recorded[] = {1, BASE + SAVES + 9, BASE + OUTERMOST + 4}, *behind = recorded + 1;
+	struct fake_elf elf;
+
+	make_go(&elf, ".gopclntab");
+	process->object = build_other(process, "go", &elf);
+	process->space.generation++;
+	for (size_t i = 0; i < NR_WORDS; i++)
+		words[i] = BASE + OUTERMOST + 4;
+	/* A function that keeps a frame was called behind the switch: its own frame has the goroutine's frame pointer.
+	 */
+	process->regs[BP] = STACK + 16;
+	words[2] = GOROUTINE;
+	words[3] = BASE + SAVES + 9;
+	unwind_at(process, WITH_FRAME + 8, 16);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + WITH_FRAME + 8, BASE + SAVES + 8));
+	process->chain.recorded = recorded;
+	process->chain.nr_recorded = 3;
+	unwind_at(process, WITH_FRAME + 8, 16);
+	assert_chain(process, UNWIND_CONTINUED, CHAIN(BASE + WITH_FRAME + 8, BASE + SAVES + 8, BASE + OUTERMOST + 3));
+	/* Nothing was stored yet, or it is C's; the switch itself; a goroutine may go on elsewhere. */
+	process->regs[BP] = GOROUTINE;
+	process->chain.recorded = behind;
+	process->chain.nr_recorded = 2;
+	words[0] = BASE + SAVES + 9;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_CONTINUED, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 8, BASE + OUTERMOST + 3));
+	unwind_at(process, SAVES + 5, 16);
+	assert_chain(process, UNWIND_CONTINUED, CHAIN(BASE + SAVES + 5, BASE + OUTERMOST + 3));
+	words[0] = BASE + RED_ZONE + 9;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS + 5, BASE + RED_ZONE + 8));
+	/* What was called has changed the frame pointer, and has not stored it where Go does. */
+	process->regs[BP] = STACK + 14 * 8;
+	words[0] = BASE + SAVES + 9;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 8));
+	/* A function that C has called: the goroutine's stack says so by the first byte of a function. */
+	process->chain.nr_recorded = 0;
+	words[0] = BASE + MISALIGNED;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_CONTINUED, CHAIN(BASE + FRAMELESS + 5, BASE + MISALIGNED, BASE + OUTERMOST + 3));
+	/* Functions of these names in a program that is not Go's are others. */
+	make_go(&elf, ".gopclntaB");
+	process->object = build_other(process, "c", &elf);
+	process->space.generation++;
+	words[0] = BASE + SAVES + 9;
+	unwind_at(process, FRAMELESS + 5, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 8, BASE + OUTERMOST + 3));
+}
+
 /* Code without CFI where rbp is still, or again, that of its caller: else that caller would be left out. */
 static void test_no_frame_yet(void **state)
 {
@@ -1959,6 +2060,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
 		cmocka_unit_test_setup_teardown(test_hostile_stacks, start, end),
 		cmocka_unit_test_setup_teardown(test_chains_that_the_kernel_continues, start, end),
+		cmocka_unit_test_setup_teardown(test_stacks_that_go_switches, start, end),
 		cmocka_unit_test_setup_teardown(test_no_frame_yet, start, end),
 		cmocka_unit_test_setup_teardown(test_callers_that_are_no_code, start, end),
 		cmocka_unit_test_setup_teardown(test_bounds_of_addresses, start, end),

@@ -236,8 +236,9 @@ static void print_unwinding(const struct unwinding_counts *counts)
 	unsigned long long continued = counts->by_end[UNWIND_CONTINUED];
 
 	if (continued)
-		log_verbose("%llu of %llu stacks are continued by frame pointers where their copy ends", continued,
-			    all);
+		log_verbose("%llu of %llu stacks are continued by frame pointers where their copy ends, or on another "
+			    "stack of Go",
+			    continued, all);
 	if (cut)
 		log_note("  %llu of %llu stacks did not fit in %.4g KiB: --call-graph unwind,SIZE", cut, all,
 			 counts->stack_bytes / 1024.0);
