@@ -697,6 +697,23 @@ static bool walk(struct unwind_cache *cache, const struct unwind_space *space, s
 	return by_top;
 }
 
+/*
+ * What is not unwound here, as a 32-bit program, was executing something all the same, and the kernel may have found
+ * its callers by frame pointers.
+ */
+static void take_recorded(const struct unwind_cache *cache, const struct sample_regs *regs, struct unwind_chain *chain)
+{
+	if (!chain->max || !unwind_sampled_pc(cache, regs, &chain->ips[0]))
+		return;
+	chain->nr = 1;
+	for (size_t n = 1; regs->abi == PERF_SAMPLE_REGS_ABI_32 && n < chain->nr_recorded && chain->nr < chain->max;
+	     n++)
+		if (may_be_code(chain->recorded[n]))
+			chain->ips[chain->nr++] = chain->recorded[n] - 1;
+	if (chain->cfas)
+		memset(chain->cfas, 0, chain->nr * sizeof(*chain->cfas));
+}
+
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 		  struct span stack, struct unwind_chain *chain)
 {
@@ -707,12 +724,8 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	chain->end = UNWIND_NO_REGISTERS;
 	cache->never_waits = chain->never_waits;
 	if (!first_frame(cache, regs, stack, &frame)) {
-		/* What is not unwound here, as a 32-bit program, was executing something all the same. */
-		if (stack.len && chain->max && unwind_sampled_pc(cache, regs, &chain->ips[0])) {
-			if (chain->cfas)
-				chain->cfas[0] = 0;
-			chain->nr = 1;
-		}
+		if (stack.len)
+			take_recorded(cache, regs, chain);
 		return;
 	}
 	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;

@@ -101,7 +101,7 @@ enum unwind_end {
 	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack or not to code: it is damaged, or was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and no frame pointer to follow to code */
 	UNWIND_NOT_READY,    /* the table of `object`, or a row of it, is yet to be made; nr is 0 */
-	UNWIND_NO_REGISTERS, /* no user registers or stack (kernel thread); or a 32-bit program: one frame */
+	UNWIND_NO_REGISTERS, /* no user registers or stack (kernel thread); of a 32-bit program: `recorded` */
 	UNWIND_NR_ENDS,
 };
 

@@ -1279,9 +1279,26 @@ static void test_without_registers(void **state)
 	unwind_at(process, FRAMELESS, 8);
 	assert_chain(process, UNWIND_NO_REGISTERS, CHAIN(BASE + FRAMELESS));
 	assert_int_equal(process->cfas[0], 0);
+	/* The kernel's chain is all that is known of its callers. */
+	const uint64_t recorded[] = {BASE + FRAMELESS, BASE + SAVES, UINT64_MAX - 511 /* a mark */, 4096, 12};
+	process->chain.recorded = recorded;
+	process->chain.nr_recorded = 5;
+	process->cfas[2] = 1;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NO_REGISTERS, CHAIN(BASE + FRAMELESS, BASE + SAVES - 1, 4095));
+	assert_int_equal(process->cfas[2], 0);
+	process->chain.max = 2;
+	unwind_at(process, FRAMELESS, 8);
+	assert_chain(process, UNWIND_NO_REGISTERS, CHAIN(BASE + FRAMELESS, BASE + SAVES - 1));
+	process->chain.max = NR_WORDS;
+	process->sampled.abi = PERF_SAMPLE_REGS_ABI_64;
+	unwind_at(process, FRAMELESS, 0);
+	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	process->sampled.abi = PERF_SAMPLE_REGS_ABI_32;
 	process->sampled.mask = SAMPLED_MASK & ~(UINT64_C(1) << IP);
 	unwind_at(process, FRAMELESS, 8);
 	assert_chain(process, UNWIND_NO_REGISTERS, NULL, 0);
+	process->chain.nr_recorded = 0;
 	process->sampled.mask = SAMPLED_MASK;
 	process->sampled.abi = PERF_SAMPLE_REGS_ABI_64;
 	unwind_at(process, FRAMELESS, 0);
