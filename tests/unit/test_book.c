@@ -469,6 +469,22 @@ static void test_now_by_a_clock_that_is_kept(void **state)
 	perf_clock_free(fake.set.clock);
 }
 
+/* What comes later waits for the storage. What is counted then was lost before. */
+static void test_the_end_is_when_events_are_disabled(void **state)
+{
+	(void)state;
+	ledger_book_end(&fake.book);
+	const uint64_t before_ns = ledger_book_now(&fake.book);
+	lost(CPU_0, 2);
+	assert_int_equal(ledger_book_read(&fake.book), 0);
+	lost(CPU_1, 3);
+	assert_int_equal(ledger_book_close(&fake.book), 0);
+	assert_true(fake.book.ledger.started_ns < fake.book.ledger.ended_ns);
+	assert_true(fake.book.ledger.ended_ns <= before_ns);
+	assert_true(entry(0, LEDGER_RING_FULL, 0, 2)->to_ns <= fake.book.ledger.ended_ns);
+	assert_true(entry(1, LEDGER_RING_FULL, 1, 3)->to_ns <= fake.book.ledger.ended_ns);
+}
+
 /* The clock of samples may run at another rate, as that of CPU time does: entries lie in the time of the recording. */
 static void test_times_are_of_the_clock_of_samples(void **state)
 {
@@ -842,6 +858,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_now_without_a_clock_of_ours, begin, end),
 		cmocka_unit_test_setup_teardown(test_now_by_a_clock_that_is_kept, begin, end),
 		cmocka_unit_test_setup_teardown(test_rings_of_task_events_are_noted, begin, end),
+		cmocka_unit_test_setup_teardown(test_the_end_is_when_events_are_disabled, begin, end),
 		cmocka_unit_test_setup_teardown(test_times_are_of_the_clock_of_samples, begin, end),
 		cmocka_unit_test_setup_teardown(test_times_between_clocks, begin, end),
 		cmocka_unit_test_setup_teardown(test_stacks_that_were_cut, begin, end),

@@ -221,6 +221,8 @@ static uint64_t to_perf(const struct ledger_moment *start, const struct ledger_m
 {
 	if (!start->perf_ns || end->perf_ns < start->perf_ns || end->ns <= start->ns || ns <= start->ns)
 		return start->perf_ns;
+	if (ns >= end->ns)
+		return end->perf_ns;
 	double rate = (double)(end->perf_ns - start->perf_ns) / (double)(end->ns - start->ns);
 	return start->perf_ns + (uint64_t)((double)(ns - start->ns) * rate);
 }
@@ -266,10 +268,15 @@ int ledger_book_cut(struct ledger_book *book, struct ledger *ret)
 	return err ? err : end_span(book, &end, ret);
 }
 
+void ledger_book_end(struct ledger_book *book)
+{
+	book->end = moment_now(book->set);
+}
+
 int ledger_book_close(struct ledger_book *book)
 {
 	int err = read_slots(book, true);
-	const struct ledger_moment end = moment_now(book->set);
+	const struct ledger_moment end = book->end.ns ? book->end : moment_now(book->set);
 	int span_err = end_span(book, &end, &book->span);
 
 	convert(&book->ledger, &book->start, &end);

@@ -39,9 +39,10 @@ struct ledger_book {
 	uint64_t read_ns;         /* CLOCK_MONOTONIC: when the counters were last read */
 	uint64_t reading_ns;      /* how long the last reading took */
 	struct ledger_moment start, span_start;
-	struct ledger ledger; /* times are of CLOCK_MONOTONIC until ledger_book_close() */
-	size_t span_entry;    /* index of the first entry of `ledger` since span_start */
-	struct ledger span;   /* valid when closed: the part of the ledger since the last ledger_book_cut() */
+	struct ledger_moment end; /* ledger_book_end(); 0: not yet */
+	struct ledger ledger;     /* times are of CLOCK_MONOTONIC until ledger_book_close() */
+	size_t span_entry;        /* index of the first entry of `ledger` since span_start */
+	struct ledger span;       /* valid when closed: the part of the ledger since the last ledger_book_cut() */
 };
 
 /* Before events are enabled; cutter NULL: none. 0 or -ENOMEM. */
@@ -65,6 +66,12 @@ int ledger_book_read(struct ledger_book *book);
  * and without costs, which are known for the whole recording only. The caller calls ledger_fini(). 0 or -ENOMEM.
  */
 int ledger_book_cut(struct ledger_book *book, struct ledger *ret);
+
+/*
+ * The events are disabled now: the recording ends here, also if what came before still waits for the storage. No later
+ * time is in the ledger.
+ */
+void ledger_book_end(struct ledger_book *book);
 
 /*
  * Reads the counters for the last time, after the events were disabled, and converts all times to the clock of the

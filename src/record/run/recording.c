@@ -984,6 +984,7 @@ static int run_events(struct recording *rec, struct recording_result *result, st
 	steering_stop(&rec->steering);
 	uint64_t stopped_ns = off_cpu_run_end(&rec->off_cpu);
 	eventset_disable(&rec->set);
+	ledger_book_end(&rec->book);
 	end_status_start(&rec->end_status, rec->pool);
 	batch_pool_disable_pressure(rec->pool);
 	housekeeping_stop(&rec->housekeeping);
