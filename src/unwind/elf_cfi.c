@@ -12,16 +12,26 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "sysinfo/elf_file.h"
+#include "unwind/debug_file.h"
 
 enum {
 	MOST_NAME_BYTES = 1 << 20,   /* of the names of all sections */
 	MOST_EXTRA_BYTES = 16 << 20, /* of code of linkers: stubs for a million functions */
 };
 
+/* In which the sections of a table lie. */
+struct elf_files {
+	Elf *object, *debug; /* debug: its file of debug information; NULL: none */
+};
+
 void elf_cfi_close(struct elf_cfi *elf)
 {
-	elf_end(elf->owned);
-	elf->owned = NULL;
+	AUTO_FREE struct elf_files *files = take_ptr(elf->owned);
+
+	if (!files)
+		return;
+	elf_end(files->object);
+	elf_end(files->debug);
 }
 
 static bool read_segments(Elf *elf, struct table_source *source)
@@ -223,9 +233,44 @@ static void find_go_functions(int fd, Elf *elf, Elf_Scn *symbols, struct table_s
 			note_go_function(source, names + all[i].st_name, &all[i]);
 }
 
-/* 0 or -errno. */
-static int read_cfi(int fd, Elf *elf, uint64_t file_bytes, struct table_source *source)
+/*
+ * In many a program whose compiler has made a .debug_frame, .eh_frame has _start and the PLT alone. err: of reading
+ * that. 0 or -errno.
+ */
+static int add_debug_frame(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct table_source *source, int err)
 {
+	struct cfi_section *debug_frame = err ? &source->section : &source->more;
+
+	debug_frame->is_eh_frame = false;
+	debug_frame->address = header->sh_addr;
+	debug_frame->arch = source->section.arch;
+	const int debug_err = read_section(elf, scn, header, &debug_frame->bytes);
+	return err ? debug_err : 0;
+}
+
+/* Likewise, of the file of debug information that belongs to the object; its addresses are the same. */
+static int add_other_debug_frame(int fd, struct elf_files *files, struct table_source *source, int err)
+{
+	GElf_Ehdr object, debug;
+	GElf_Shdr header;
+	AUTO_FD int debug_fd = debug_file_open(fd, files->object);
+
+	if (debug_fd < 0)
+		return err;
+	files->debug = elf_file_begin(debug_fd);
+	if (!files->debug || !gelf_getehdr(files->debug, &debug) || !gelf_getehdr(files->object, &object) ||
+	    memcmp(debug.e_ident, object.e_ident, EI_VERSION) || debug.e_machine != object.e_machine)
+		return err;
+	Elf_Scn *scn = elf_file_section(files->debug, ".debug_frame", &header);
+	if (!scn || header.sh_type == SHT_NOBITS || !header.sh_size)
+		return err;
+	return add_debug_frame(files->debug, scn, &header, source, err);
+}
+
+/* 0 or -errno. */
+static int read_cfi(int fd, struct elf_files *files, uint64_t file_bytes, struct table_source *source)
+{
+	Elf *elf = files->object;
 	struct cfi_section *section = &source->section;
 	struct found found = {0};
 	GElf_Shdr header;
@@ -241,15 +286,10 @@ static int read_cfi(int fd, Elf *elf, uint64_t file_bytes, struct table_source *
 	} else {
 		err = read_by_program_header(elf, file_bytes, section);
 	}
-	if (!found.debug_frame || !gelf_getshdr(found.debug_frame, &header))
-		return err;
-	/* In many a program whose compiler has made a .debug_frame, .eh_frame has _start and the PLT alone. */
-	struct cfi_section *debug_frame = err ? section : &source->more;
-	debug_frame->is_eh_frame = false;
-	debug_frame->address = header.sh_addr;
-	debug_frame->arch = section->arch;
-	const int debug_err = read_section(elf, found.debug_frame, &header, &debug_frame->bytes);
-	return err ? debug_err : 0;
+	if (!found.debug_frame)
+		return add_other_debug_frame(fd, files, source, err);
+	return gelf_getshdr(found.debug_frame, &header) ? add_debug_frame(elf, found.debug_frame, &header, source, err)
+							: err;
 }
 
 /*
@@ -283,12 +323,15 @@ int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 		return -errno;
 	if (!S_ISREG(file.st_mode))
 		return diag_set(reterr, -ENOEXEC, "not a regular file");
-	Elf *elf = ret->owned = elf_file_begin(fd);
+	struct elf_files *files = ret->owned = calloc(1, sizeof(*files));
+	if (!files)
+		return -ENOMEM;
+	Elf *elf = files->object = elf_file_begin(fd);
 	if (!elf || !gelf_getehdr(elf, &header) || header.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header.e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
 	    header.e_machine != source->section.arch->elf_machine || !read_segments(elf, source))
 		return diag_set(reterr, -ENOEXEC, "no executable ELF file of %s", source->section.arch->name);
-	int err = read_cfi(fd, elf, (uint64_t)file.st_size, source);
+	int err = read_cfi(fd, files, (uint64_t)file.st_size, source);
 	if (!err || err == -ENOENT)
 		find_trampoline(elf, fd, source);
 	if (err == -ENOENT && source->nr_extras)

@@ -480,6 +480,45 @@ def test_signal_handlers_of_a_libc_without_cfi(millrace, tmp_path):
     assert len(samples) > 10 and len(whole) >= len(samples) - len(samples) // 20, samples
 
 
+WITHOUT_EH_FRAME = """
+static volatile unsigned long sink;
+__attribute__((noinline)) void inner(void) { for (int i = 0; i < 150000000; i++) sink += i; }
+__attribute__((noinline)) void middle(int n) { volatile char b[64]; b[0] = n; inner(); sink += b[0]; }
+__attribute__((noinline)) void outer(int n) { volatile char b[128]; b[0] = n; middle(n); sink += b[0]; }
+int main(int argc, char **argv) { outer(argc); return 0; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or not shutil.which('objcopy') or platform.machine() != 'x86_64',
+                    reason='needs gcc and objcopy, of x86_64')
+@pytest.mark.parametrize('debug', ('right', 'other', 'none'))
+def test_unwind_information_in_a_separate_file(debug, millrace, tmp_path):
+    """It counts where that file has the build-id of the program."""
+    app, path = tmp_path / 'app', tmp_path / 'perf.data'
+
+    def build(option):
+        subprocess.run(['gcc', '-O2', '-g', '-fno-asynchronous-unwind-tables', '-fno-exceptions', '-Wl,--build-id',
+                        option, '-x', 'c', '-o', app, '-'], input=WITHOUT_EH_FRAME, check=True, text=True)
+        subprocess.run(['objcopy', '--only-keep-debug', app, f'{app}.debug'], check=True)
+
+    build('-fomit-frame-pointer')
+    subprocess.run(['objcopy', '--strip-debug', f'--add-gnu-debuglink={app}.debug', app, tmp_path / 'stripped'],
+                   check=True)
+    if debug == 'other':
+        build('-DOTHER')
+    elif debug == 'none':
+        (tmp_path / 'app.debug').unlink()
+    done = millrace('record', '-v', '-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', '-o', path, '--',
+                    tmp_path / 'stripped')
+    text = millrace('script', '-i', path, '-F', 'ip,sym').out
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+    samples = [names for names in samples if names[:1] == ['inner']]
+    whole = [names for names in samples if names[:4] == ['inner', 'middle', 'outer', 'main'] and names[-1] == '_start']
+    assert len(samples) >= 20
+    assert len(whole) >= len(samples) - len(samples) // 20 if debug == 'right' else not whole
+    assert ('lead into code without unwind information' in done.err) == (debug != 'right')
+
+
 # C that Go calls, and Go that this C calls; each uses half of the time.
 CGO = """
 package main
