@@ -47,6 +47,7 @@ static const struct option unwind_table[] = {
 	 .help = "Read a recording that belongs to neither root nor you",
 	 .set = option_set_flag,
 	 .offset = offsetof(struct unwind_options, input.force)},
+	INPUT_CACHE_OPTION(struct unwind_options, input),
 	{.name = "symfs",
 	 .arg = "DIR",
 	 .help = "Look for the programs and libraries of the recording below DIR",

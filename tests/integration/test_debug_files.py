@@ -474,7 +474,7 @@ def test_hints(millrace, program, stripped, data, tmp_path):
     (tmp_path / 'gone').unlink()
     done = millrace('report', '-i', tmp_path / 'data', '-s', 'dso')
     assert re.fullmatch(r'millrace: \d+ % of samples: .*/gone is not here, and no copy of it: record with '
-                        r'--bundle(, or --debuginfod)?\n', done.err)
+                        r"--bundle, or name record's --buildid-dir(, or --debuginfod)?\n", done.err)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='needs root: a file of another user')

@@ -412,6 +412,34 @@ def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):
     assert [path for path in cache.rglob('*') if path.name.startswith('.elf')] == []
 
 
+def test_a_directory_of_choice_is_read(millrace, perf, record_what_goes, tmp_path):
+    """As by perf; and the kernel's symbols, too."""
+    cache, data = tmp_path / 'cache', tmp_path / 'data'
+    record_what_goes('deleted', '--buildid-dir', cache, held=True)
+    options = ['-i', data, '-s', 'dso,sym', '--dsos', APP]
+    assert 'hot_v1_a' in perf('--buildid-dir', cache, 'report', *options).out
+    for options_of_choice in [['--buildid-dir', cache], [f'--buildid-dir={cache}', '--symfs', tmp_path / 'nothing']]:
+        done = millrace('report', *options, *options_of_choice)
+        assert 'hot_v1_a' in done.out and not re.search(r'\[\.\] 0x', done.out), done.out
+    assert 'hot_v1_a' in millrace('script', '-i', data, '-F', 'comm,ip,sym', '--buildid-dir', cache).out
+    done = millrace('report', *options)
+    assert 'hot_v1_a' not in done.out
+    assert "no copy of it: record with --bundle, or name record's --buildid-dir" in done.err
+
+
+def test_why_a_directory_is_not_used(record_what_goes, tmp_path):
+    """Others could put a copy there that readers believe."""
+    cache = tmp_path / 'cache'
+    cache.mkdir()
+    cache.chmod(0o1777)
+    said = record_what_goes('deleted', '--buildid-dir', cache, held=True).err
+    assert re.search(f': cannot keep a copy in {cache}: other users can write to it\n', said), said
+    cache.chmod(0o700)
+    os.chown(cache, 65534, 65534)
+    said = record_what_goes('deleted', '--buildid-dir', cache, held=True).err
+    assert re.search(f': cannot keep a copy in {cache}: it does not belong to the user who records\n', said), said
+
+
 @pytest.mark.parametrize('what', ['namespace', 'deleted'])
 def test_bundle_has_what_goes(millrace, record_what_goes, tmp_path, what):
     """Elsewhere there is no ~/.debug."""

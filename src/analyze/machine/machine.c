@@ -257,6 +257,7 @@ int machine_new(const struct symbol_options *options, struct session *session, s
 	machine->own.time_ns = JIT_ANY_TIME;
 	machine->monotonic = is_monotonic(session);
 	machine->dsos.bundle = machine->bundle = find_bundle(session);
+	machine->dsos.cache = machine->options.cache;
 	machine->dsos.no_demangle = machine->options.no_demangle;
 	machine->dsos.no_demangle_kernel = !machine->options.demangle_kernel;
 	if (session)

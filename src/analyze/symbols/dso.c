@@ -403,12 +403,17 @@ static char *copy_path(const char *directory, const struct elf_id *id, const cha
 	return asprintf(&path, "%s/.build-id/%.2s/%s/%s", directory, text, text + 2, leaf) < 0 ? NULL : path;
 }
 
-/* Where perf keeps copies of what was recorded; with symfs, those below it. Source: perf-buildid-cache(1). */
-static char *cache_path(const struct elf_id *id, const char *symfs, const char *leaf)
+/*
+ * Where perf keeps copies of what was recorded; with symfs, those below it, but for a directory that the user names.
+ * Source: perf-buildid-cache(1).
+ */
+static char *cache_path(const struct dso *dso, const struct elf_id *id, const char *symfs, const char *leaf)
 {
 	const char *home = symfs[0] ? symfs : getenv("HOME");
 	AUTO_FREE char *directory = NULL;
 
+	if (dso->table->cache)
+		return copy_path(dso->table->cache, id, leaf);
 	if (!home || asprintf(&directory, "%s/.debug", home) < 0) {
 		directory = NULL;
 		return NULL;
@@ -516,8 +521,8 @@ static char *place_path(const struct dso *dso, const char *symfs, enum file_plac
 	case PLACE_BUNDLE_DEBUG: return copy_path(dso->table->bundle, &dso->build_id, "debug");
 	case PLACE_BUNDLE: return copy_path(dso->table->bundle, id_of_copy(dso), vdso ? "vdso" : "elf");
 	case PLACE_DEBUGLINK: return vdso ? NULL : debuglink_path(dso, symfs);
-	case PLACE_CACHE: return cache_path(id_of_copy(dso), symfs, vdso ? "vdso" : "elf");
-	case PLACE_CACHE_DEBUG: return cache_path(&dso->build_id, symfs, "debug");
+	case PLACE_CACHE: return cache_path(dso, id_of_copy(dso), symfs, vdso ? "vdso" : "elf");
+	case PLACE_CACHE_DEBUG: return cache_path(dso, &dso->build_id, symfs, "debug");
 	case PLACE_LIB_DEBUG_SUFFIX: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, ".debug");
 	case PLACE_LIB_DEBUG: return vdso ? NULL : plain_path(symfs, "/usr/lib/debug", dso->name, "");
 	case PLACE_BUILD_ID: return build_id_debug_path(&dso->build_id, symfs);
@@ -744,7 +749,7 @@ void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id
 	(void)find_by_file(dso->table, &id->file, &known); /* else there is no copy */
 	char *const paths[] = {copy_path(dso->table->bundle, &known.copy_id, "dump"),
 			       foreign ? NULL : plain_path(symfs, "", path, ""),
-			       cache_path(&known.copy_id, symfs, "dump")};
+			       cache_path(dso, &known.copy_id, symfs, "dump")};
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		AUTO_FD int fd =
 			paths[i] && !dso->jit ? object_file_open(paths[i], i == 1 && ours ? &mapped : NULL) : -1;

@@ -20,6 +20,7 @@
 struct symbol_options {
 	const char *kallsyms; /* --kallsyms FILE; NULL: /proc/kallsyms when it is this machine's, else none */
 	const char *vmlinux;  /* --vmlinux FILE; NULL: none */
+	const char *cache;    /* --buildid-dir DIR: where copies of objects are, by build-id; NULL: ~/.debug */
 	const char *symfs;    /* --symfs DIR: where to look for the files of the recorded machine; NULL: "" */
 	/* --inline, --no-inline: for which frames the functions that were inlined there are shown, too. */
 	enum { INLINE_UNWOUND /* of chains that are unwound here */, INLINE_ALL, INLINE_NONE } inlined;
@@ -105,6 +106,7 @@ struct dso_table {
 	bool of_this_boot;          /* and it was not booted since: devices have the recorded numbers */
 	struct mapping_times times; /* of the recording */
 	const char *bundle; /* borrowed: copies that came with the recording, laid out as ~/.debug; NULL: none */
+	const char *cache;  /* borrowed: struct symbol_options */
 	struct downloads *downloads; /* borrowed; NULL: nothing is downloaded */
 };
 
@@ -118,9 +120,7 @@ void dso_table_fini(struct dso_table *table);
 
 /* The dso of that name, id and kind, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */
 struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind);
-
-/* Notes that a process mapped the object at this time. */
-void dso_note_mapped(struct dso *dso, uint64_t time_ns);
+void dso_note_mapped(struct dso *dso, uint64_t time_ns); /* a process mapped the object then */
 
 /* Adds a build-id of a path, from the recording; to be called before an object of that name is loaded. 0 or -ENOMEM. */
 int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id);

@@ -178,9 +178,11 @@ static bool kallsyms_complete(struct span text)
 static bool read_copy(const struct kernel_image *image, struct buf *ret, uint64_t *ret_reference)
 {
 	const struct symbol_options *options = image->options;
-	AUTO_FREE char *path = options->kallsyms || (options->symfs && options->symfs[0])
+	const char *home = options->symfs && options->symfs[0] ? NULL : getenv("HOME");
+	const char *directory = options->cache ? options->cache : home;
+	AUTO_FREE char *path = options->kallsyms
 				       ? NULL
-				       : cached_path(getenv("HOME"), "/.debug", &image->dso->build_id);
+				       : cached_path(directory, options->cache ? "" : "/.debug", &image->dso->build_id);
 
 	if (path && !slurp_copy(path, ret) && !kallsyms_hidden(buf_span(ret)) && kallsyms_complete(buf_span(ret)) &&
 	    find_reference(image, buf_span(ret), ret_reference))

@@ -32,6 +32,13 @@ int input_set_symfs(const struct option *, const char *arg, bool negated, void *
 /* --inline, of the struct symbol_options. */
 int input_set_inline(const struct option *, const char *arg, bool negated, void *symbol_options, struct diag *);
 
+#define INPUT_CACHE_OPTION(type, field)                                                                                \
+	{                                                                                                              \
+		.name = "buildid-dir", .arg = "DIR",                                                                   \
+		.help = "Look for copies of programs and libraries in DIR, not in ~/.debug", .set = option_set_string, \
+		.offset = offsetof(type, field.machine.cache)                                                          \
+	}
+
 /* Their rows in the table of a command whose struct `type` has a struct input_options `field`. */
 #define INPUT_OPTIONS(type, field)                                                                                     \
 	{.letter = 'i',                                                                                                \
@@ -89,6 +96,7 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 		 .set = input_set_debuginfod,                                                                          \
 		 .offset = offsetof(type, field.machine.download),                                                     \
 		 .flags = OPTION_ARG_OPTIONAL},                                                                        \
+		INPUT_CACHE_OPTION(type, field),                                                                       \
 	{                                                                                                              \
 		.name = "symfs", .arg = "DIR",                                                                         \
 		.help = "Look for the programs and libraries of the recording below DIR", .set = input_set_symfs,      \

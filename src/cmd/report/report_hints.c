@@ -239,7 +239,9 @@ static void put_file(const struct dso *dso, struct buf *out)
 			   "no build-id, by which a copy is found",
 			   dso->name);
 	else if (dso->source == DSO_NO_FILE)
-		buf_printf(out, "%s is not here, and no copy of it: record with --bundle%s", dso->name, debuginfod);
+		buf_printf(out,
+			   "%s is not here, and no copy of it: record with --bundle, or name record\'s --buildid-dir%s",
+			   dso->name, debuginfod);
 	else if (find_package(dso->name, package))
 		buf_printf(out, "%s is stripped: apt install %s-%s%s", dso_short_name(dso), package,
 			   strcmp(package, "libc6") == 0 ? "dbg" : "dbgsym", debuginfod);

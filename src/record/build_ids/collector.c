@@ -104,6 +104,18 @@ static struct found_object find_file(struct object_search *search, size_t nr, co
 	return (struct found_object){.fd = its < 0 ? fd : its};
 }
 
+/* See object_cache_open(). */
+static const char *keep_error_text(int err, const char *directory)
+{
+	struct stat status;
+
+	if (err != -EPERM || stat(directory, &status))
+		return strerror(-err);
+	return status.st_uid != geteuid() ? "it does not belong to the user who records"
+	       : status.st_mode & 022     ? "other users can write to it"
+					  : strerror(-err);
+}
+
 /* A copy of an object: how it went, and how many bytes were copied. */
 static void note_kept(struct collected *collected, const char *name, int err, uint64_t bytes, bool under_path)
 {
@@ -111,7 +123,8 @@ static void note_kept(struct collected *collected, const char *name, int err, ui
 
 	kept->nr_too_large += err == -EFBIG;
 	if (err && err != -EFBIG)
-		log_note("%s: cannot keep a copy in %s: %s", name, kept->directory, strerror(-err));
+		log_note("%s: cannot keep a copy in %s: %s", name, kept->directory,
+			 keep_error_text(err, kept->directory));
 	if (err || !bytes)
 		return;
 	kept->bytes += bytes;
