@@ -73,10 +73,20 @@ static void test_names_that_are_too_long(void **state)
 	add(&symbols, 200, 0, SYMBOL_LOCAL, "short");
 	name[SYMBOL_NAME_MAX] = '\0';
 	add(&symbols, 300, 50, SYMBOL_GLOBAL, name);
+	memcpy(name + SYMBOL_NAME_MAX - strlen(SYMBOL_CUT_MARK) - 1, "\xc3\xa4",
+	       2); /* it stays whole, or is left out */
+	name[SYMBOL_NAME_MAX] = 'n';
+	add(&symbols, 400, 50, SYMBOL_GLOBAL, name);
 	symbols_fixup(&symbols, 0);
-	assert_string_equal(name_at(&symbols, 100), "(none)");
 	assert_string_equal(name_at(&symbols, 200), "short");
+	const char *cut = name_at(&symbols, 400);
+	assert_int_equal(strlen(cut), SYMBOL_NAME_MAX - 1);
+	assert_memory_equal(cut, name, SYMBOL_NAME_MAX - 1 - strlen(SYMBOL_CUT_MARK));
+	memset(name, 'n', SYMBOL_NAME_MAX);
+	name[SYMBOL_NAME_MAX] = '\0';
 	assert_string_equal(name_at(&symbols, 300), name);
+	strcpy(name + SYMBOL_NAME_MAX - strlen(SYMBOL_CUT_MARK), SYMBOL_CUT_MARK);
+	assert_string_equal(name_at(&symbols, 100), name);
 	symbols_fini(&symbols);
 	free(name);
 }

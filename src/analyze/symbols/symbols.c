@@ -175,7 +175,7 @@ static void sort_entries(struct symbols *symbols)
 	free(to);
 }
 
-/* Names may overlap in the file, so that each of many symbols has a long one: symbols_find() knows none of these. */
+/* Names may overlap in the file, so that each of many symbols has a long one: no more than this is looked at. */
 static size_t name_len(const char *name)
 {
 	return strnlen(name, SYMBOL_NAME_MAX + 1);
@@ -579,18 +579,31 @@ static bool span_holds(const struct symbols *symbols, size_t i, uint64_t address
 	       (i + 1 == symbols->nr_spans || address < symbols->span_starts[i + 1]);
 }
 
-/* What others keep pointers to; made when the first of them asks. NULL: its name is too long; out of memory. */
+/* A name, whose length is name_len(); the cut is not in the middle of a character. NULL: out of memory. */
+static char *copy_name(struct pool *pool, const char *name, size_t len)
+{
+	static const char mark[] = SYMBOL_CUT_MARK;
+	size_t room = SYMBOL_NAME_MAX - (sizeof(mark) - 1);
+
+	if (len <= SYMBOL_NAME_MAX)
+		return pool_text(pool, name, len);
+	for (unsigned i = 0; i < 3 && ((uint8_t)name[room] & 0xc0) == 0x80; i++)
+		room--;
+	char *copy = pool_text(pool, name, room + sizeof(mark) - 1);
+	if (copy)
+		memcpy(copy + room, mark, sizeof(mark));
+	return copy;
+}
+
+/* What others keep pointers to; made when the first of them asks. NULL: out of memory. */
 static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_entry *entry)
 {
 	if (entry->found)
 		return symbols->found[entry->found - 1];
 	entry_demangle(symbols, entry);
 	const char *name = symbols_name(symbols, entry);
-	const size_t len = name_len(name);
-	if (len > SYMBOL_NAME_MAX)
-		return NULL;
 	struct symbol *symbol = pool_take(&symbols->pool, sizeof(*symbol));
-	char *copy = pool_text(&symbols->pool, name, len);
+	char *copy = copy_name(&symbols->pool, name, name_len(name));
 	if (!symbol || !copy || array_room(symbols->found, symbols->nr_found, symbols->found_room))
 		return NULL;
 	*symbol = (struct symbol){.start = entry->start, .end = entry->end, .name = copy};

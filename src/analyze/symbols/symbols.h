@@ -19,7 +19,7 @@ struct buf;
 /* A symbol that was found by a lookup. The address of the struct does not change as long as its table lives. */
 struct symbol {
 	uint64_t start, end; /* addresses inside the object, end exclusive */
-	const char *name;    /* demangled */
+	const char *name;    /* demangled; ends with SYMBOL_CUT_MARK if it was of more than SYMBOL_NAME_MAX bytes */
 	/* only its name identifies it: JIT code that moves, so that other code may have its addresses later */
 	bool by_name;
 	bool inlined; /* an inlined function: its name, with the range of the function that contains it */
@@ -117,7 +117,7 @@ void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags);
 const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);
 
 /*
- * The symbol at `address`; NULL: none, one with a name of more than SYMBOL_NAME_MAX bytes, or out of memory. An entry
+ * The symbol at `address`; NULL: none, or out of memory. An entry
  * always gives the same struct symbol, as it was when it was first found. Valid until symbols_fini(). symbols_fixup()
  * must have been called since the last addition.
  */
@@ -145,4 +145,5 @@ bool symbol_is_mangled(const char *name);
  * memory for any name.
  */
 enum { SYMBOL_NAME_MAX = 1 << 16 };
+#define SYMBOL_CUT_MARK "...[cut]"
 char *symbol_demangle(const char *name);
