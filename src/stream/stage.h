@@ -96,6 +96,7 @@ struct stage {                       /* first member of a stage's own struct */
 struct stage_output {     /* that a stage is made for */
 	size_t index, nr; /* of the outputs that are open at once: in a directory the number of the ring, else 0 of 1 */
 	bool regular;     /* it is a file that can be read back; false: a pipe or a device */
+	bool one_ring;    /* it has no marks: readers take it that the records of a ring are in the order of time */
 };
 
 /*

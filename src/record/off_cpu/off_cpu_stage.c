@@ -521,7 +521,7 @@ static int make(struct stage_maker *maker, const struct stage_output *output, st
 		*ret = NULL;
 		return 0;
 	}
-	return ordered_stages_make(((struct off_cpu_stages *)maker)->ordered, output->index, ret);
+	return ordered_stages_make(((struct off_cpu_stages *)maker)->ordered, output, ret);
 }
 
 /* Which tasks there were. */

@@ -20,8 +20,17 @@ struct ordered_batch {
 	uint64_t read_ns;    /* of the batch */
 	uint64_t last_ns;    /* of its records, by their own clock; 0: none tells */
 	size_t nr_waiting;   /* records that are not taken */
-	bool begun;          /* a record of it was taken */
+	size_t begun;        /* 1 + offset of the record that was taken last; 0: none was */
 	struct buf added;    /* goes with it */
+	bool in_order;       /* of its stage */
+	struct buf places;   /* then: struct place, of all that is added */
+	bool shuffled;       /* these are not in the order of their records */
+};
+
+/* Something that was added: of ordered_batch.added. */
+struct place {
+	size_t behind; /* 1 + offset of the record that it stands behind; 0: in front of all */
+	size_t from, len;
 };
 
 struct ordered_stage {
@@ -32,6 +41,7 @@ struct ordered_stage {
 	uint64_t complete_ns; /* the stage's, for the threads of others; 0: it has not begun */
 	uint64_t handed_ns;   /* until it has begun: the ones before it had all records up to then */
 	struct ordered_batch *first, *last;
+	bool in_order; /* what is added stands behind its record, not behind the batch */
 	bool ended;
 };
 
@@ -44,6 +54,7 @@ struct ordered_stages {
 	struct time_queue records;    /* that wait: where they are, and their ordered_batch; NULL: a copy on the heap */
 	struct ordered_batch *recent; /* where a copy that is taken next may add something; NULL: it is to be found */
 	struct buf added;             /* goes with the next batch, whose ever: when this was added there was none */
+	struct buf in_order;          /* of the batch that is passed on: its records, and what was added */
 	uint64_t horizon_ns;          /* all records up to this time have come, by their own clock */
 	bool last_outputs;
 };
@@ -77,6 +88,11 @@ static struct ordered_batch *find_recent(const struct ordered_stages *stages)
 	return found;
 }
 
+static size_t offset_in(const struct ordered_batch *pending, const uint8_t *record)
+{
+	return (size_t)(record - pending->batch->records);
+}
+
 int ordered_add(struct ordered_record *record, struct span records)
 {
 	struct ordered_stages *stages = record->stages;
@@ -84,9 +100,22 @@ int ordered_add(struct ordered_record *record, struct span records)
 
 	if (!batch && record->bytes)
 		batch = stages->recent = stages->recent ? stages->recent : find_recent(stages);
-	struct buf *added = batch ? &batch->added : &stages->added;
-	buf_put(added, records.ptr, records.len);
-	return buf_status(added);
+	if (!batch) {
+		buf_put(&stages->added, records.ptr, records.len);
+		return buf_status(&stages->added);
+	}
+	const struct place place = {.behind = record->batch ? offset_in(batch, record->bytes) + 1 : batch->begun,
+				    .from = batch->added.len,
+				    .len = records.len};
+	buf_put(&batch->added, records.ptr, records.len);
+	if (!batch->in_order)
+		return buf_status(&batch->added);
+	if (batch->places.len) {
+		const struct place *end = (const struct place *)(batch->places.data + batch->places.len);
+		batch->shuffled |= end[-1].behind > place.behind;
+	}
+	buf_put(&batch->places, &place, sizeof(place));
+	return batch->added.failed ? -ENOMEM : buf_status(&batch->places);
 }
 
 void ordered_stages_lock(struct ordered_stages *stages)
@@ -117,7 +146,7 @@ static int take_until(struct ordered_stages *stages, uint64_t time_ns)
 			.time_ns = first->time_ns, .bytes = first->item, .batch = first->owner, .stages = stages};
 		time_queue_drop_first(&stages->records);
 		if (record.batch) {
-			record.batch->begun = true;
+			record.batch->begun = offset_in(record.batch, record.bytes) + 1;
 			stages->recent = record.batch;
 		}
 		err = stages->ops->take(stages->ctx, &record);
@@ -189,6 +218,73 @@ static size_t append_records(struct batch *batch, const struct buf *added, size_
 	return at - from;
 }
 
+static int by_place(const void *a, const void *b)
+{
+	const struct place *left = a, *right = b;
+
+	return left->behind != right->behind ? (left->behind > right->behind) - (left->behind < right->behind)
+					     : (left->from > right->from) - (left->from < right->from);
+}
+
+/* Adds what stands behind that record. Returns the index of the next place. */
+static size_t put_added(const struct ordered_batch *pending, size_t first, size_t behind, struct buf *out)
+{
+	const struct place *places = (const struct place *)pending->places.data;
+	const size_t nr = pending->places.len / sizeof(*places);
+
+	for (; first < nr && places[first].behind == behind; first++)
+		buf_put(out, pending->added.data + places[first].from, places[first].len);
+	return first;
+}
+
+/* Where rounds are marked, or the output is read as it came: the order within a batch is that of readers. */
+static int put_behind(struct ordered_stages *stages, const struct ordered_batch *pending, struct batch *batch,
+		      struct buf *ret_rest)
+{
+	*ret_rest = stages->added;
+	stages->added = (struct buf){0};
+	buf_put(ret_rest, pending->added.data, pending->added.len);
+	compact(batch);
+	return pending->added.failed ? -ENOMEM : buf_status(ret_rest);
+}
+
+/*
+ * What was added for a record stands behind it: of a file that has the records of one ring readers take it that they
+ * are in the order of time, but for small inversions. What has no room in the batch is in *ret_rest. -ENOMEM: what was
+ * added is lost.
+ */
+static int put_in_order(struct ordered_stages *stages, struct ordered_batch *pending, struct batch *batch,
+			struct buf *ret_rest)
+{
+	AUTO_BUF struct buf added = stages->added;
+	struct buf *out = &stages->in_order;
+	struct perf_event_header header;
+
+	stages->added = (struct buf){0};
+	buf_put(out, added.data, added.len);
+	if (pending->shuffled)
+		qsort(pending->places.data, pending->places.len / sizeof(struct place), sizeof(struct place), by_place);
+	size_t next = put_added(pending, 0, 0, out);
+	for (size_t at = 0; at < batch->len; at += header.size) {
+		memcpy(&header, batch->records + at, sizeof(header));
+		if (header.type != GAP)
+			buf_put(out, batch->records + at, header.size);
+		next = put_added(pending, next, at + 1, out);
+	}
+	int err = added.failed || out->failed || pending->added.failed || pending->places.failed ? -ENOMEM : 0;
+	if (err) {
+		buf_fini(out);
+		compact(batch);
+		return err;
+	}
+	batch->len = 0;
+	size_t at = append_records(batch, out, 0);
+	if (at < out->len)
+		buf_put(ret_rest, out->data + at, out->len - at);
+	out->len = 0;
+	return buf_status(ret_rest);
+}
+
 /*
  * The batch, and behind its records the added ones, in front of its mark. Those for which there is no memory are left
  * in `added`.
@@ -229,17 +325,19 @@ static int pass_on(struct ordered_stage *stage)
 			continue;
 		if (stages->recent == pending)
 			stages->recent = NULL;
-		AUTO_BUF struct buf added = stages->added;
-		stages->added = (struct buf){0};
-		buf_put(&added, pending->added.data, pending->added.len);
+		AUTO_BUF struct buf rest = {0};
+		int put_err;
+		if (pending->in_order)
+			put_err = put_in_order(stages, pending, batch, &rest);
+		else
+			put_err = put_behind(stages, pending, batch, &rest);
 		buf_fini(&pending->added);
-		compact(batch);
+		buf_fini(&pending->places);
 		ordered_stages_unlock(stages);
-		int put_err = buf_status(&added);
-		int pass_err = pass_with(&stage->stage, batch, &added);
+		int pass_err = pass_with(&stage->stage, batch, &rest);
 		err = err ? err : pass_err ? pass_err : put_err;
 		ordered_stages_lock(stages);
-		buf_put(&stages->added, added.data, added.len);
+		buf_put(&stages->added, rest.data, rest.len);
 	}
 	while ((pending = stage->first) && !pending->batch && pending->last_ns <= stages->horizon_ns) {
 		stage->first = pending->next;
@@ -313,7 +411,7 @@ static int process(struct stage *base, struct batch *batch)
 		return -ENOMEM;
 	}
 	ordered_stages_lock(stages);
-	*pending = (struct ordered_batch){.batch = batch, .read_ns = batch->read_ns};
+	*pending = (struct ordered_batch){.batch = batch, .read_ns = batch->read_ns, .in_order = stage->in_order};
 	if (stage->last)
 		stage->last->next = pending;
 	else
@@ -476,12 +574,13 @@ static void stage_free(struct stage *base)
 	for (struct ordered_batch *pending = stage->first, *next; pending; pending = next) {
 		next = pending->next;
 		buf_fini(&pending->added);
+		buf_fini(&pending->places);
 		free(pending);
 	}
 	free(stage);
 }
 
-int ordered_stages_make(struct ordered_stages *stages, size_t index, struct stage **ret)
+int ordered_stages_make(struct ordered_stages *stages, const struct stage_output *output, struct stage **ret)
 {
 	struct ordered_stage *stage = calloc(1, sizeof(*stage));
 
@@ -489,7 +588,8 @@ int ordered_stages_make(struct ordered_stages *stages, size_t index, struct stag
 		return -ENOMEM;
 	stage->stage.ops = &stages->stage_ops;
 	stage->stages = stages;
-	stage->index = index;
+	stage->index = output->index;
+	stage->in_order = output->one_ring;
 	ordered_stages_lock(stages);
 	stage->handed_ns = follows_another(stage) ? UINT64_MAX : 0;
 	stage->next = stages->first;
@@ -523,6 +623,7 @@ void ordered_stages_free(struct ordered_stages *stages)
 			free(stages->records.entries[i].item);
 	time_queue_fini(&stages->records);
 	buf_fini(&stages->added);
+	buf_fini(&stages->in_order);
 	pthread_mutex_destroy(&stages->lock);
 	free(stages);
 }

@@ -71,8 +71,8 @@ struct ordered_ops {
 int ordered_stages_new(const struct ordered_ops *ops, void *ctx, struct ordered_stages **ret);
 void ordered_stages_free(struct ordered_stages *stages); /* after its stages. NULL is fine */
 
-/* For struct stage_maker. `index`: of the output. */
-int ordered_stages_make(struct ordered_stages *stages, size_t index, struct stage **ret);
+/* For struct stage_maker. */
+int ordered_stages_make(struct ordered_stages *stages, const struct stage_output *output, struct stage **ret);
 
 /* The lock under which the ops are called, for other users of their state. */
 void ordered_stages_lock(struct ordered_stages *stages);

@@ -83,8 +83,10 @@ static bool has_overwrite(const struct data_files_params *params)
 /* In their order; of threads that share an output the first one's writer has them. */
 static int add_stages(const struct data_files_params *params, const struct data_files *files, size_t index)
 {
-	const struct stage_output output = {
-		.index = params->into ? 0 : index, .nr = params->into ? 1 : files->nr, .regular = params->regular};
+	const struct stage_output output = {.index = params->into ? 0 : index,
+					    .nr = params->into ? 1 : files->nr,
+					    .regular = params->regular,
+					    .one_ring = !params->into};
 	struct data_file *file = &files->files[index];
 	struct stage **last = &file->stages;
 	int err = 0;
