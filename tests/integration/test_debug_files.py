@@ -600,3 +600,44 @@ def test_many_aliases_of_what_plt_entries_jump_to(run, program, tmp_path):
     done = run(['prlimit', '--cpu=10', program, 'script', '-i', tmp_path / 'data', '-F', 'ip,sym'])
     (tmp_path / 'lib.so').unlink()
     assert done.out.split()[1::2] == ['global', 'global@plt'], done
+
+
+SPLIT = '''
+#include <time.h>
+static volatile unsigned long n;
+static inline __attribute__((always_inline)) void inner(unsigned k)
+{
+        for (unsigned i = 0; i < k; i++)
+                n += i; /* INNER */
+}
+__attribute__((noinline)) void outer(unsigned k)
+{
+        inner(k); /* OUTER */
+}
+int main(void)
+{
+        while (clock() < 300000)
+                outer(100000);
+}
+'''
+
+
+@pytest.mark.parametrize('flags', [['-gdwarf-5'], ['-gdwarf-4']], ids=' '.join)
+def test_no_line_of_a_function_that_may_be_inlined(millrace, tmp_path, flags):
+    """Without the .dwo file it is not known what was inlined, so not whether a line is one of the function itself."""
+    (tmp_path / 'split.c').write_text(SPLIT)
+    subprocess.run(['gcc', '-O1', *flags, '-gsplit-dwarf', '-c', 'split.c'], cwd=tmp_path, check=True)
+    subprocess.run(['gcc', '-o', 'split', 'split.o'], cwd=tmp_path, check=True)
+    data = tmp_path / 'data'
+    millrace('record', '-q', '-N', '-g', '-e', 'cpu-clock:u', '-F', '1999', '-o', data, '--', tmp_path / 'split')
+    outer, = [nr for nr, line in enumerate(SPLIT.split('\n'), 1) if 'OUTER' in line]
+
+    def lines(*options):
+        out = millrace('script', '-i', data, '-F', 'ip,sym,srcline', *options).out
+        return set(re.findall(r' outer(?: \(inlined\))?\n +(.*)', out))
+
+    assert lines('--inline') == {f'split.c:{outer}'}
+    assert all(line.startswith('split.c:') for line in lines('--no-inline'))
+    (tmp_path / 'split.dwo').rename(tmp_path / 'elsewhere')
+    assert lines('--inline') and not any('split.c' in line for line in lines('--inline'))
+    assert lines('--no-inline') and all(line.startswith('split.c:') for line in lines('--no-inline'))

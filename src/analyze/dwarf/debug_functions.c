@@ -274,7 +274,8 @@ struct function {
 };
 
 struct unit {
-	struct die root; /* of the .dwo, where it was a skeleton */
+	struct die root;   /* of the .dwo, where it was a skeleton */
+	bool is_elsewhere; /* in a .dwo that was not found */
 	struct function *functions;
 	size_t nr, room;
 	struct ranges ranges; /* of the functions, by their start */
@@ -440,6 +441,7 @@ static struct unit *unit_of(struct debug_functions *functions, struct dwarf_unit
 	if (!die_root(its, &unit->root))
 		return unit;
 	split = its->id ? split_files_find(functions->split, &unit->root) : NULL;
+	unit->is_elsewhere = its->id && !split;
 	if (split && !die_root(split, &unit->root))
 		unit->root = (struct die){0};
 	return unit;
@@ -612,6 +614,13 @@ struct scope *debug_functions_find(struct debug_functions *functions, struct dwa
 		node->named = true;
 	}
 	return &function->nodes[found]->scope;
+}
+
+bool debug_functions_are_elsewhere(struct debug_functions *functions, struct dwarf_unit *its)
+{
+	const struct unit *unit = unit_of(functions, its);
+
+	return unit && unit->is_elsewhere && !unit->ranges.nr;
 }
 
 bool debug_functions_call_site(const struct scope *inlined, uint64_t *ret_file, unsigned *ret_line)

@@ -35,5 +35,11 @@ void debug_functions_free(struct debug_functions *functions); /* NULL is fine */
  */
 struct scope *debug_functions_find(struct debug_functions *functions, struct dwarf_unit *unit, uint64_t address);
 
+/*
+ * Behind a search that found none: whether the functions of `unit` are in a split unit that was not found. Compilers
+ * may put those with inlined functions into the skeleton, too (clang -fsplit-dwarf-inlining): then false.
+ */
+bool debug_functions_are_elsewhere(struct debug_functions *functions, struct dwarf_unit *unit);
+
 /* Where the outer scope calls the inlined function; the file is a number for line_table_path(). false: not known. */
 bool debug_functions_call_site(const struct scope *inlined, uint64_t *ret_file, unsigned *ret_line);

@@ -799,19 +799,19 @@ static const struct inlined *find_inlined(struct lookup *lookup, const struct lo
 	const struct inlined **cached = &lookup->inlined[key >> (64 - INLINED_BITS)];
 	if (!*cached || (*cached)->symbol != frame->symbol || (*cached)->address != address)
 		*cached = debug_info_inlined(machine->debug_info, frame->dso, frame->symbol, address);
-	return *cached && (*cached)->nr ? *cached : NULL;
+	return *cached;
 }
 
 /* As machine_inlined(). */
 static unsigned expand_inlined(struct lookup *lookup, const struct location *frame, struct location *ret, unsigned max)
 {
 	const struct inlined *inlined = find_inlined(lookup, frame);
-	unsigned nr = !inlined ? 1 : inlined->nr < max ? inlined->nr : max;
+	unsigned nr = !inlined || !inlined->nr ? 1 : inlined->nr < max ? inlined->nr : max;
 
 	for (unsigned i = 0; i < nr; i++) {
 		ret[i] = *frame;
-		ret[i].nr_inlined = (uint16_t)i;
-		if (inlined)
+		ret[i].nr_inlined = inlined && inlined->is_elsewhere ? INLINED_ELSEWHERE : (uint16_t)i;
+		if (inlined && inlined->nr)
 			ret[i].symbol = inlined->functions[i];
 	}
 	return nr;

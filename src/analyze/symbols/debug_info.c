@@ -760,7 +760,7 @@ static const struct symbol *scope_symbol(struct debug_part *part, struct object 
 }
 
 static unsigned read_inlined(const struct route *route, struct dso *dso, const struct symbol *around, uint64_t address,
-			     const struct symbol *ret[INLINED_MOST])
+			     const struct symbol *ret[INLINED_MOST], bool *ret_elsewhere)
 {
 	uint64_t at;
 	struct dwarf_unit *unit;
@@ -768,6 +768,8 @@ static unsigned read_inlined(const struct route *route, struct dso *dso, const s
 	unsigned nr = 0;
 
 	struct scope *scope = object ? find_scope(object, unit, at) : NULL;
+	*ret_elsewhere =
+		object && !scope && object->functions && debug_functions_are_elsewhere(object->functions, unit);
 	for (; scope && scope->outer && nr + 1 < INLINED_MOST; scope = scope->outer) {
 		const struct symbol *symbol = scope_symbol(route->part, object, around, scope);
 		if (symbol)
@@ -792,11 +794,12 @@ static const struct inlined *find_inlined(const struct route *route, struct dso 
 		if (answer->symbol == symbol && answer->address == address)
 			return answer;
 	}
-	unsigned nr = read_inlined(route, dso, symbol, address, functions);
+	bool is_elsewhere;
+	unsigned nr = read_inlined(route, dso, symbol, address, functions, &is_elsewhere);
 	struct inlined *answer = pool_take(&part->pool, sizeof(*answer) + nr * sizeof(functions[0]));
 	if (!answer || hash_table_add(&part->inlined, key, answer))
 		return NULL;
-	*answer = (struct inlined){.symbol = symbol, .address = address, .nr = nr};
+	*answer = (struct inlined){.symbol = symbol, .address = address, .nr = nr, .is_elsewhere = is_elsewhere};
 	memcpy(answer->functions, functions, nr * sizeof(functions[0]));
 	return answer;
 }

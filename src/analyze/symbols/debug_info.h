@@ -48,10 +48,13 @@ struct inlined {
 	const struct symbol *symbol;
 	uint64_t address;
 	unsigned nr; /* at most INLINED_MOST; 0: nothing was inlined, or there is no debug information */
+	/* It is in a .dwo file that was not found: the line of the address may be of a function that was inlined there.
+	 */
+	bool is_elsewhere;
 	const struct symbol *functions[];
 };
 
-enum { INLINED_MOST = 32 };
+enum { INLINED_MOST = 32, INLINED_ELSEWHERE = INLINED_MOST /* a frame whose line is not known, see is_elsewhere */ };
 
 /* `address` of a dso that was loaded is in `symbol`. Valid until debug_info_free(). NULL: out of memory. */
 const struct inlined *debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
