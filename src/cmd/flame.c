@@ -13,6 +13,7 @@
 #include "cmd/input/loss_data.h"
 #include "cmd/input/records.h"
 #include "cmd/report/report_page.h"
+#include "cmd/report/report_read.h"
 #include "cmd/report/report_samples.h"
 
 struct flame_options {
@@ -134,6 +135,16 @@ static const char *page_path(const struct flame_options *options)
 	return options->output ? options->output : "flame.html";
 }
 
+/* A page that compares nothing looks like one whose recordings have nothing in common. */
+static void report_unpaired(const struct recording recordings[2])
+{
+	const char *const paths[] = {input_path(&recordings[0].input), input_path(&recordings[1].input)};
+	const struct samples *const samples[] = {&recordings[0].samples, &recordings[1].samples};
+
+	if (!reading_any_pair(samples[0], samples[1]))
+		reading_report_no_pair(paths, samples, 2);
+}
+
 static int write_page(const struct flame_options *options, const struct recording recordings[], unsigned nr)
 {
 	struct report_page_input inputs[2];
@@ -161,6 +172,8 @@ static int write_page(const struct flame_options *options, const struct recordin
 	int err = report_page_write(inputs, nr, &page, &diag);
 	if (err)
 		log_error("%s", diag.text);
+	else if (nr > 1)
+		report_unpaired(recordings);
 	free(title);
 	return err;
 }

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
 """What two builds differ in: in the view, with call trees, and as JSON."""
 import json
+import pathlib
 import re
+import sys
 
 import pytest
 
-from conftest import run_command
-from screen import Screen
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import perf_file  # noqa: E402
+from browser import content, weights  # noqa: E402
+from conftest import run_command  # noqa: E402
+from screen import Screen  # noqa: E402
 
 SOURCE = r'''
 volatile unsigned long sum;
@@ -144,3 +149,54 @@ def test_json_of_what_both_have(builds, millrace):
     alone = sum(entry['files'][0]['period'] for entry in whole['entries'] if not entry['files'][1])
     assert event['totals'] == [whole['totals'][0] - alone, whole['totals'][1]]
     assert row['files'][1] == [entry['files'][1] for entry in whole['entries'] if entry['sym'] == 'inner'][0]
+
+
+EVENT_DESC = 12
+
+
+def made_up(path, *events):
+    """A recording of one sample for each event of (name, period); 0: none. All count the CPU's clock."""
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 << 16 | 1 | 2 | 4 | 256, bits=1 << 18)
+    records = [perf_file.sample(2, number, 4096, 7 << 32 | 7, 1000 + number, period)
+               for number, (_, period) in enumerate(events, 1) if period]
+    described = perf_file.event_desc(*((name, attr, [number]) for number, (name, _) in enumerate(events, 1)))
+    path.write_bytes(perf_file.build([attr] * len(events), {EVENT_DESC: described},
+                                     [[number] for number, _ in enumerate(events, 1)], b''.join(records)))
+    return path
+
+
+# Two recordings, and which totals are compared. The n-th event of a name is compared with the n-th of that name in the
+# other one, what is left with what has the same number, and nothing twice.
+PAIRED = [
+    ([('clock', 10), ('clock', 20)], [('clock', 30), ('clock', 40)], [(10, 30), (20, 40)]),
+    ([('clock', 10), ('clock', 20)], [('clock', 30)], [(10, 30), (20, 0)]),
+    ([('clock', 10)], [('clock:u', 30)], [(10, 30)]),
+    ([('clock', 10), ('clock:u', 20)], [('clock:u', 30), ('clock', 40)], [(10, 40), (20, 30)]),
+    ([('clock', 10), ('clock:u', 20)], [('clock:u', 30), ('clock:k', 40)], [(10, 40), (20, 30)]),
+    ([('clock', 10), ('clock:k', 20)], [('clock:u', 30), ('clock:pp', 40)], [(10, 30), (20, 40)]),
+    ([('clock', 0), ('clock', 20)], [('clock', 30), ('clock', 40)], [(20, 40)]),
+]
+
+
+@pytest.mark.parametrize('old,new,wanted', PAIRED)
+def test_each_event_is_compared_with_its_own(millrace, tmp_path, old, new, wanted):
+    paths = made_up(tmp_path / 'old', *old), made_up(tmp_path / 'new', *new)
+    events = json.loads(millrace('diff', '--json', '-s', 'dso', *paths).out)['events']
+    assert [tuple(event['totals']) for event in events] == wanted
+    millrace('flame', '--diff', *paths, '-o', tmp_path / 'page')
+    series = content(tmp_path / 'page')['series']
+    pairs = {(sum_of(series[after['baseline']]), sum_of(after)) for after in series if after['baseline'] >= 0}
+    assert set(wanted) <= pairs
+
+
+def sum_of(series):
+    return sum(period for _, _, _, period, _ in weights(series))
+
+
+def test_no_event_in_both(millrace, tmp_path):
+    """One line says so, of the page, too."""
+    paths = made_up(tmp_path / 'old', ('clock', 10)), made_up(tmp_path / 'new', ('clock', 0))
+    for words in ['diff', '--stdio'], ['flame', '--diff', '-o', tmp_path / 'page']:
+        done = millrace(*words, *paths)
+        assert done.err.count('\n') == 1 and 'old has clock; ' in done.err and 'new has no samples' in done.err
+    assert not millrace('flame', '--diff', paths[0], paths[0], '-o', tmp_path / 'page').err

@@ -15,6 +15,7 @@
 #include "cmd/cli/command.h"
 #include "cmd/cli/json_writer.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/input/event_pair.h"
 #include "cmd/input/input.h"
 #include "cmd/report/report_read.h"
 #include "cmd/view/view.h"
@@ -230,83 +231,59 @@ static int read_file(const struct diff_command *command, const char *path, bool 
 	return err;
 }
 
-/* Same numbers mean the same event on every machine. */
-static bool is_numbered(const struct perf_event_attr *attr)
+const struct event_samples *diff_find_event(const struct diff_files *files, unsigned file, size_t event)
 {
-	return attr->type < PERF_TYPE_MAX && attr->type != PERF_TYPE_TRACEPOINT;
-}
+	const struct samples *samples = &files->readings[file].samples;
+	struct event_list from, to;
 
-const struct event_samples *diff_find_event(const struct reading *reading, const struct event_desc *wanted)
-{
-	const struct event_samples *alike = NULL;
-	size_t nr;
-	const struct event_desc *events = session_events(reading->session, &nr);
-
-	for (size_t i = 0; i < nr && i < reading->samples.nr; i++) {
-		const struct event_samples *event = &reading->samples.events[i];
-		if (event->tally.nr && !strcmp(events[i].name, wanted->name))
-			return event;
-		if (event->tally.nr && !alike && is_numbered(&wanted->attr) &&
-		    events[i].attr.type == wanted->attr.type && events[i].attr.config == wanted->attr.config)
-			alike = event;
-	}
-	return alike;
+	from.events = session_events(files->readings[0].session, &from.nr);
+	to.events = session_events(files->readings[file].session, &to.nr);
+	int32_t found = event_pair_find(&from, event, &to);
+	if (found < 0 || (size_t)found >= samples->nr || !samples->events[found].tally.nr)
+		return NULL;
+	return &samples->events[found];
 }
 
 /* The table of an event of the baseline, as in perf also when no other file has it. 0 or -ENOMEM. */
-static int print_event(const struct diff_files *files, const struct event_desc *event,
-		       const struct diff_options *options, struct json_writer *json, bool *ret_pair)
+static int print_event(const struct diff_files *files, size_t event, const struct diff_options *options,
+		       struct json_writer *json, bool *ret_pair)
 {
+	size_t nr_events;
+	const char *name = session_events(files->readings[0].session, &nr_events)[event].name;
 	struct diff_rows rows;
 	int err = diff_rows_init(&rows, files->nr);
 
 	for (unsigned i = 0; i < files->nr && !err; i++) {
-		const struct event_samples *found = diff_find_event(&files->readings[i], event);
+		const struct event_samples *found = diff_find_event(files, i, event);
 		*ret_pair |= i && found;
 		err = diff_rows_add(&rows, i, found ? found->hist : NULL, options);
 	}
 	if (!err) {
 		diff_rows_sort(&rows, options);
 		if (json)
-			diff_json_put(json, &rows, event->name, options);
+			diff_json_put(json, &rows, name, options);
 		else
-			diff_table_print(&rows, event->name, files->paths, options, stdout);
+			diff_table_print(&rows, name, files->paths, options, stdout);
 	}
 	diff_rows_fini(&rows);
 	return err;
 }
 
-static void put_events(const struct reading *reading, struct buf *out)
-{
-	size_t nr, nr_put = 0;
-	const struct event_desc *events = session_events(reading->session, &nr);
-
-	for (size_t i = 0; i < nr && i < reading->samples.nr; i++) {
-		if (!reading->samples.events[i].tally.nr)
-			continue;
-		buf_put_text(out, nr_put++ ? ", " : "");
-		escape_put_text(out, events[i].name);
-	}
-	buf_put_text(out, nr_put ? "" : "no samples");
-}
-
 /* Why nothing is compared. */
 static void report_no_event(const struct diff_files *files)
 {
-	AUTO_BUF struct buf text = {0};
+	const struct samples *samples[DIFF_FILES_MAX];
 
-	for (unsigned i = 0; i < files->nr; i++) {
-		AUTO_ESCAPED path = escaped_text(files->paths[i]);
-		buf_printf(&text, "%s%s has ", i ? "; " : "", path.text);
-		put_events(&files->readings[i], &text);
-	}
-	log_note("no event has samples in the baseline and in another file: %s", buf_text(&text));
+	for (unsigned i = 0; i < files->nr; i++)
+		samples[i] = &files->readings[i].samples;
+	reading_report_no_pair(files->paths, samples, files->nr);
 }
 
 static int print_events(const struct diff_files *files, const struct diff_options *options, struct json_writer *json)
 {
 	size_t nr;
-	const struct event_desc *events = session_events(files->readings[0].session, &nr);
+
+	session_events(files->readings[0].session, &nr);
 	bool any = false, pair = false;
 	int err = 0;
 
@@ -316,7 +293,7 @@ static int print_events(const struct diff_files *files, const struct diff_option
 		if (any && !options->quiet && !json)
 			putchar('\n');
 		any = true;
-		err = print_event(files, &events[i], options, json, &pair);
+		err = print_event(files, i, options, json, &pair);
 	}
 	if (!err && !pair)
 		report_no_event(files);

@@ -12,7 +12,6 @@
 #include "base/pool.h"
 #include "cmd/report/report_read.h"
 
-struct event_desc;
 struct json_writer;
 
 enum diff_compute { DIFF_DELTA, DIFF_DELTA_ABS, DIFF_RATIO, DIFF_WDIFF };
@@ -38,8 +37,9 @@ struct diff_files {
 	unsigned nr;
 };
 
-/* The samples of that event; NULL: the file has none. As in perf, cpu-clock and cpu-clock:u count as one. */
-const struct event_samples *diff_find_event(const struct reading *reading, const struct event_desc *wanted);
+/* What a file has of events[event] of the baseline; NULL: no samples. As in perf, cpu-clock and cpu-clock:u count as
+ * one. */
+const struct event_samples *diff_find_event(const struct diff_files *files, unsigned file, size_t event);
 
 /* What one file has for a row; `has` false: nothing. */
 struct diff_cell {

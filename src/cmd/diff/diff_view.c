@@ -47,14 +47,14 @@ static bool has_chains(const struct diff_files *files)
 	return false;
 }
 
-static int add_event(struct diff_view *view, const struct event_desc *event)
+static int add_event(struct diff_view *view, size_t event, const char *name)
 {
 	const struct diff_files *files = view->files;
 	size_t first = view->nr_events * files->nr;
 
 	for (unsigned i = 0; i < files->nr; i++) {
 		const struct samples *samples = &files->readings[i].samples;
-		const struct event_samples *found = diff_find_event(&files->readings[i], event);
+		const struct event_samples *found = diff_find_event(files, i, event);
 		if (!found)
 			continue;
 		view->parts[first + i] = &view->tallies[first + i];
@@ -62,7 +62,7 @@ static int add_event(struct diff_view *view, const struct event_desc *event)
 		if (err)
 			return err;
 	}
-	escape_put_text(&view->names[view->nr_events], event->name);
+	escape_put_text(&view->names[view->nr_events], name);
 	view->events[view->nr_events] = (struct view_event){
 		.name = buf_text(&view->names[view->nr_events]),
 		.tallies = view->parts + first,
@@ -89,7 +89,7 @@ static int add_events(struct diff_view *view)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr && i < baseline->samples.nr && !err; i++)
 		if (baseline->samples.events[i].tally.nr)
-			err = add_event(view, &events[i]);
+			err = add_event(view, i, events[i].name);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/escape.h"
+#include "cmd/input/event_pair.h"
 #include "cmd/input/loss_data.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/report/report_wall.h"
@@ -175,23 +176,17 @@ static uint32_t list_events(const struct report_page_input *input, uint32_t file
 	return (uint32_t)nr;
 }
 
-/* The first one of that name in series[from..to) that is not taken; -1: none. */
-static int32_t find_series(const struct page_series *series, const bool *taken, uint32_t to, const char *name)
+/* Gives each event of the second file the one of the first that it is compared with. An event that only one has is
+ * compared with nothing: a series without samples. */
+static uint32_t pair_series(const struct report_page_input inputs[2], struct page_series *series, bool *taken)
 {
-	for (uint32_t i = 0; i < to; i++)
-		if (!taken[i] && !strcmp(series[i].name, name))
-			return (int32_t)i;
-	return -1;
-}
+	struct event_list before, after;
 
-/* Gives each event of the second file that of the same name in the first one. An event that only one has is compared
- * with nothing: a series without samples. */
-static uint32_t pair_series(struct page_series *series, uint32_t nr_before, uint32_t nr, bool *taken)
-{
-	uint32_t all = nr;
-
+	before.events = session_events(inputs[0].session, &before.nr);
+	after.events = session_events(inputs[1].session, &after.nr);
+	uint32_t nr_before = (uint32_t)before.nr, nr = nr_before + (uint32_t)after.nr, all = nr;
 	for (uint32_t i = nr_before; i < nr; i++) {
-		int32_t baseline = find_series(series, taken, nr_before, series[i].name);
+		int32_t baseline = event_pair_find(&after, i - nr_before, &before);
 		if (baseline < 0) {
 			baseline = (int32_t)all;
 			series[all++] = (struct page_series){.name = series[i].name, .file = 0, .baseline = -1};
@@ -217,7 +212,6 @@ struct parts {
 static int make_parts(const struct report_page_input inputs[], unsigned nr, struct page_tree *tree, struct parts *parts)
 {
 	size_t room = 1;
-	uint32_t nr_before = 0;
 	int err = 0;
 
 	for (unsigned i = 0; i < nr; i++) {
@@ -231,7 +225,6 @@ static int make_parts(const struct report_page_input inputs[], unsigned nr, stru
 	if (!parts->series || !parts->taken || !parts->files)
 		return -ENOMEM;
 	for (unsigned i = 0; i < nr && !err; i++) {
-		nr_before = i ? parts->nr_series : 0;
 		err = add_input(tree, &inputs[i], parts->nr_series, nr == 1);
 		parts->nr_series += list_events(&inputs[i], i, parts->series + parts->nr_series);
 		parts->files[i] = (struct page_file){
@@ -244,7 +237,7 @@ static int make_parts(const struct report_page_input inputs[], unsigned nr, stru
 		};
 	}
 	if (nr > 1)
-		parts->nr_series = pair_series(parts->series, nr_before, parts->nr_series, parts->taken);
+		parts->nr_series = pair_series(inputs, parts->series, parts->taken);
 	return err;
 }
 

@@ -9,8 +9,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/escape.h"
 #include "base/hash_table.h"
+#include "base/log.h"
 #include "base/pool.h"
+#include "cmd/input/event_pair.h"
 #include "cmd/input/records.h"
 #include "cmd/input/store_input.h"
 #include "cmd/report/report_read.h"
@@ -330,4 +333,55 @@ void reading_fini(struct reading *reading)
 	session_close(reading->session);
 	rows_free(reading->rows);
 	*reading = (struct reading){0};
+}
+
+static struct event_list list_of(const struct samples *samples)
+{
+	struct event_list list;
+
+	list.events = session_events(samples->session, &list.nr);
+	return list;
+}
+
+static bool has_samples(const struct samples *samples, size_t event)
+{
+	return event < samples->nr && samples->events[event].tally.nr;
+}
+
+bool reading_any_pair(const struct samples *baseline, const struct samples *other)
+{
+	const struct event_list from = list_of(baseline), to = list_of(other);
+
+	for (size_t i = 0; i < from.nr; i++) {
+		int32_t found = has_samples(baseline, i) ? event_pair_find(&from, i, &to) : -1;
+		if (found >= 0 && has_samples(other, (size_t)found))
+			return true;
+	}
+	return false;
+}
+
+static void put_events(const struct samples *samples, struct buf *out)
+{
+	const struct event_list list = list_of(samples);
+	size_t nr_put = 0;
+
+	for (size_t i = 0; i < list.nr; i++) {
+		if (!has_samples(samples, i))
+			continue;
+		buf_put_text(out, nr_put++ ? ", " : "");
+		escape_put_text(out, list.events[i].name);
+	}
+	buf_put_text(out, nr_put ? "" : "no samples");
+}
+
+void reading_report_no_pair(const char *const paths[], const struct samples *const samples[], unsigned nr)
+{
+	AUTO_BUF struct buf text = {0};
+
+	for (unsigned i = 0; i < nr; i++) {
+		AUTO_ESCAPED path = escaped_text(paths[i]);
+		buf_printf(&text, "%s%s has ", i ? "; " : "", path.text);
+		put_events(samples[i], &text);
+	}
+	log_note("no event has samples in the baseline and in another file: %s", buf_text(&text));
 }

@@ -58,3 +58,9 @@ int reading_run_store(struct reading *reading, const struct samples_options *sam
 		      struct diag *reterr);
 
 void reading_fini(struct reading *reading); /* zeroed is fine */
+
+/* Do events with samples of both recordings make a pair? */
+bool reading_any_pair(const struct samples *baseline, const struct samples *other);
+
+/* Logs that nothing is compared: what events recordings have, the baseline first. */
+void reading_report_no_pair(const char *const paths[], const struct samples *const samples[], unsigned nr);
