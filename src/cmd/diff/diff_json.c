@@ -2,6 +2,14 @@
 #include "cmd/cli/json_writer.h"
 #include "cmd/diff/diff.h"
 
+static void put_signed(struct json_writer *json, const char *name, int64_t number)
+{
+	if (number < 0)
+		json_null(json, name);
+	else
+		json_signed(json, name, number);
+}
+
 /* As in `report --json`. */
 static void put_key(struct json_writer *json, enum hist_column key, const struct hist_place *place)
 {
@@ -9,10 +17,10 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 	case HIST_COMM: json_text(json, "comm", place->comm->text); break;
 	case HIST_DSO: json_text(json, "dso", place->dso ? dso_long_name(place->dso) : NULL); break;
 	case HIST_SYM: json_text(json, "sym", place->symbol ? place->symbol->name : NULL); break;
-	case HIST_TID: json_signed(json, "tid", (int)place->tid); break;
-	case HIST_CPU: json_signed(json, "cpu", place->cpu); break;
+	case HIST_TID: put_signed(json, "tid", (int)place->tid); break;
+	case HIST_CPU: put_signed(json, "cpu", place->cpu); break;
 	case HIST_SRCLINE: json_text(json, "srcline", place->details->srcline); break;
-	default: json_text(json, "srcfile", place->details->srcfile); break;
+	default: json_text(json, "srcfile", place->details->srcfile[0] ? place->details->srcfile : NULL); break;
 	}
 }
 

@@ -209,7 +209,7 @@ static void print_front(struct report *report, struct session *session)
 {
 	const struct report_options *options = &report->options;
 
-	if (options->json && !options->header.alone)
+	if (options->json)
 		return;
 	if (options->header.wanted || options->header.alone)
 		header_print(stdout, session, options->header.full);
@@ -446,6 +446,16 @@ static int run_recording(struct report *report)
 	return view ? show_view(report) : html ? write_html(report) : print(report);
 }
 
+static int check_json(const struct report_options *options, struct diag *reterr)
+{
+	if (options->json &&
+	    (options->stats || options->header.alone || options->tasks || options->mmaps || options->raw_dump))
+		return diag_set(reterr, -EINVAL,
+				"--json prints tables, or what was lost: leave out --stats, --header-only, --tasks, "
+				"--mmaps and -D");
+	return 0;
+}
+
 static int report_run(int argc, char **argv)
 {
 	AUTO_FREE struct report *report = calloc(1, sizeof(*report)); /* too large for a stack of `ulimit -s 64` */
@@ -471,7 +481,7 @@ static int report_run(int argc, char **argv)
 	escape_set_raw(report->options.raw_text && !report->options.json);
 	log_set_level(report->options.quiet ? LOG_ERRORS : report->options.verbose);
 	int status = COMMAND_USAGE;
-	if (sample_filter_complete(&report->options.samples.filter, &diag) ||
+	if (check_json(&report->options, &diag) || sample_filter_complete(&report->options.samples.filter, &diag) ||
 	    store_input_complete(&report->options.from, &report->options.input, &diag))
 		log_error("%s", diag.text);
 	else

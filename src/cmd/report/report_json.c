@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/report/report.h"
 
+#include <linux/perf_event.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -57,8 +59,56 @@ static void put_prediction(struct json_writer *json, uint64_t bits)
 		json_text(json, "mispredicted", NULL);
 }
 
-/* What a number of the sample means, in words. */
-static void put_words(struct json_writer *json, enum hist_column key, uint64_t number)
+static void put_signed(struct json_writer *json, const char *name, int64_t number)
+{
+	if (number < 0)
+		json_null(json, name);
+	else
+		json_signed(json, name, number);
+}
+
+static void put_number(struct json_writer *json, const char *name, uint64_t number, bool known)
+{
+	if (known)
+		json_number(json, name, number);
+	else
+		json_null(json, name);
+}
+
+/* The fields of a sample of which one has what the key tells; 0: no field has. */
+static uint64_t fields_of(enum hist_column key)
+{
+	switch (key) {
+	case HIST_TIME: return PERF_SAMPLE_TIME;
+	case HIST_WEIGHT:
+	case HIST_LOCAL_WEIGHT: return PERF_SAMPLE_WEIGHT_TYPE;
+	case HIST_INS_LAT:
+	case HIST_LOCAL_INS_LAT: return PERF_SAMPLE_WEIGHT_STRUCT;
+	case HIST_CODE_PAGE_SIZE: return PERF_SAMPLE_CODE_PAGE_SIZE;
+	case HIST_DATA_PAGE_SIZE: return PERF_SAMPLE_DATA_PAGE_SIZE;
+	case HIST_PHYSICAL: return PERF_SAMPLE_PHYS_ADDR;
+	case HIST_TRANSACTION: return PERF_SAMPLE_TRANSACTION;
+	case HIST_CGROUP: return PERF_SAMPLE_CGROUP;
+	case HIST_LOCKED:
+	case HIST_TLB:
+	case HIST_MEMORY:
+	case HIST_SNOOP:
+	case HIST_BLOCKED: return PERF_SAMPLE_DATA_SRC;
+	default: return 0;
+	}
+}
+
+/* Does the number tell anything, of an event whose samples have these fields? The kernel does not know some pages. */
+static bool is_known(enum hist_column key, uint64_t number, uint64_t sample_type)
+{
+	const uint64_t fields = fields_of(key);
+	const bool page = key == HIST_CODE_PAGE_SIZE || key == HIST_DATA_PAGE_SIZE || key == HIST_PHYSICAL;
+
+	return (!fields || sample_type & fields) && (number || !page);
+}
+
+/* What a number of the sample means, in words. null: the processor does not say. */
+static void put_words(struct json_writer *json, enum hist_column key, uint64_t number, bool known)
 {
 	AUTO_BUF struct buf text = {0};
 
@@ -70,6 +120,8 @@ static void put_words(struct json_writer *json, enum hist_column key, uint64_t n
 	case HIST_BLOCKED: memory_text_blocked(number, &text); break;
 	default: memory_text_transaction(number, &text); break;
 	}
+	const char *words = buf_text(&text);
+	words += *words == ' '; /* of a column of text */
 	json_text(json,
 		  key == HIST_LOCKED    ? "locked"
 		  : key == HIST_TLB     ? "tlb"
@@ -77,12 +129,15 @@ static void put_words(struct json_writer *json, enum hist_column key, uint64_t n
 		  : key == HIST_SNOOP   ? "snoop"
 		  : key == HIST_BLOCKED ? "blocked"
 					: "transaction",
-		  buf_text(&text));
+		  known && strcmp(words, "N/A") != 0 ? words : NULL);
 }
 
-static void put_key(struct json_writer *json, enum hist_column key, const struct hist_place *place)
+static void put_key(struct json_writer *json, enum hist_column key, const struct hist_place *place,
+		    uint64_t sample_type)
 {
 	const char level[] = {place->level, '\0'};
+	const uint64_t number = key >= HIST_WEIGHT ? place->details->numbers[key - HIST_WEIGHT] : 0;
+	const bool known = is_known(key, number, sample_type);
 
 	if (key >= HIST_DSO_FROM && key < HIST_WEIGHT) {
 		put_end(json, key, &place->details->ends[hist_end_of(key)]);
@@ -97,46 +152,55 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 			json_address(json, "address", place->address);
 		json_text(json, "level", level);
 		break;
-	case HIST_TID: json_signed(json, "tid", (int)place->tid); break;
-	case HIST_CPU: json_signed(json, "cpu", place->cpu); break;
-	case HIST_SOCKET: json_signed(json, "socket", place->details->socket); break;
-	case HIST_TIME: json_number(json, "time_ns", place->details->time_ns); break;
+	case HIST_TID: put_signed(json, "tid", (int)place->tid); break;
+	case HIST_CPU: put_signed(json, "cpu", place->cpu); break;
+	case HIST_SOCKET: put_signed(json, "socket", place->details->socket); break;
+	case HIST_TIME: put_number(json, "time_ns", place->details->time_ns, known); break;
 	case HIST_SRCLINE: json_text(json, "srcline", place->details->srcline); break;
-	case HIST_SRCFILE: json_text(json, "srcfile", place->details->srcfile); break;
+	case HIST_SRCFILE:
+		json_text(json, "srcfile", place->details->srcfile[0] ? place->details->srcfile : NULL);
+		break;
 	case HIST_TRACE: json_text(json, "trace", place->details->trace); break;
 	case HIST_STATE: json_text(json, "state", place->details->state); break;
 	case HIST_WAKER: json_text(json, "waker", place->details->waker); break;
 	case HIST_HOST: json_text(json, "host", place->details->host); break;
-	case HIST_CGROUP: json_text(json, "cgroup", place->details->cgroup); break;
+	case HIST_CGROUP:
+		json_text(json, "cgroup", known && place->details->cgroup[0] == '/' ? place->details->cgroup : NULL);
+		break;
 	case HIST_PARENT: json_text(json, "parent", place->details->parent); break;
 	case HIST_CGROUP_ID:
-		json_number(json, "cgroup_device", place->details->cgroup_device);
-		json_number(json, "cgroup_inode", place->details->numbers[key - HIST_WEIGHT]);
+		put_number(json, "cgroup_device", place->details->cgroup_device, number);
+		put_number(json, "cgroup_inode", number, number);
 		break;
-	case HIST_ADDRESS: json_address(json, "addr", place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_ADDRESS: json_address(json, "addr", number); break;
 	case HIST_SYM_SIZE:
 		if (place->symbol)
-			json_number(json, "symbol_size", place->details->numbers[key - HIST_WEIGHT]);
+			json_number(json, "symbol_size", number);
 		else
 			json_text(json, "symbol_size", NULL);
 		break;
 	case HIST_DSO_SIZE:
 		if (place->dso)
-			json_number(json, "dso_size", place->details->numbers[key - HIST_WEIGHT]);
+			json_number(json, "dso_size", number);
 		else
 			json_text(json, "dso_size", NULL);
 		break;
-	case HIST_PHYSICAL: json_address(json, "phys_daddr", place->details->numbers[key - HIST_WEIGHT]); break;
-	case HIST_MISPREDICTED: put_prediction(json, place->details->numbers[key - HIST_WEIGHT]); break;
-	case HIST_ABORTED: json_bool(json, "abort", place->details->numbers[key - HIST_WEIGHT]); break;
-	case HIST_IN_TRANSACTION: json_bool(json, "in_tx", place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_PHYSICAL:
+		if (known)
+			json_address(json, "phys_daddr", number);
+		else
+			json_null(json, "phys_daddr");
+		break;
+	case HIST_MISPREDICTED: put_prediction(json, number); break;
+	case HIST_ABORTED: json_bool(json, "abort", number); break;
+	case HIST_IN_TRANSACTION: json_bool(json, "in_tx", number); break;
 	case HIST_TRANSACTION:
 	case HIST_LOCKED:
 	case HIST_TLB:
 	case HIST_MEMORY:
 	case HIST_SNOOP:
-	case HIST_BLOCKED: put_words(json, key, place->details->numbers[key - HIST_WEIGHT]); break;
-	default: json_number(json, number_names[key - HIST_WEIGHT], place->details->numbers[key - HIST_WEIGHT]); break;
+	case HIST_BLOCKED: put_words(json, key, number, known); break;
+	default: put_number(json, number_names[key - HIST_WEIGHT], number, known); break;
 	}
 }
 
@@ -150,7 +214,8 @@ static void put_fields(struct json_writer *json, const struct samples *samples, 
 	json_end(json);
 }
 
-static void put_entry(struct json_writer *json, const struct samples *samples, const struct hist_entry *entry)
+static void put_entry(struct json_writer *json, const struct samples *samples, const struct event_desc *event,
+		      const struct hist_entry *entry)
 {
 	const struct hist_options *hist = &samples->options.hist;
 
@@ -161,7 +226,7 @@ static void put_entry(struct json_writer *json, const struct samples *samples, c
 		if (place_is_field(hist->keys[i]))
 			fields = true;
 		else
-			put_key(json, hist->keys[i], &entry->place);
+			put_key(json, hist->keys[i], &entry->place, event->attr.sample_type);
 	if (fields)
 		put_fields(json, samples, entry->place.details);
 	json_number(json, "period", samples->options.latency ? entry->latency : entry->period);
@@ -179,8 +244,8 @@ static void put_entry(struct json_writer *json, const struct samples *samples, c
 	json_end(json);
 }
 
-static int put_event(struct json_writer *json, const struct samples *samples, struct hist *hist, const char *name,
-		     double percent_limit)
+static int put_event(struct json_writer *json, const struct samples *samples, struct hist *hist,
+		     const struct event_desc *event, const struct report_json_options *options)
 {
 	struct hist_entry *const *entries;
 	uint64_t whole = hist_period(hist);
@@ -191,7 +256,7 @@ static int put_event(struct json_writer *json, const struct samples *samples, st
 		return err;
 	json_break(json);
 	json_object(json, NULL);
-	json_text(json, "event", name);
+	json_text(json, "event", options->title ? options->title : event->name);
 	json_number(json, "samples", hist_nr_samples(hist));
 	json_number(json, "period", samples->options.latency ? hist_latency(hist) : whole);
 	if (samples->parallelism)
@@ -199,9 +264,9 @@ static int put_event(struct json_writer *json, const struct samples *samples, st
 	json_array(json, "entries");
 	for (size_t i = 0; i < nr && !ferror(json->to); i++) {
 		uint64_t shown = samples->children ? entries[i]->children_period : entries[i]->period;
-		bool small = whole && 100.0 * (double)shown / (double)whole < percent_limit;
+		bool small = whole && 100.0 * (double)shown / (double)whole < options->percent_limit;
 		if (!entries[i]->place.filtered && !small)
-			put_entry(json, samples, entries[i]);
+			put_entry(json, samples, event, entries[i]);
 	}
 	json_end(json);
 	json_end(json);
@@ -237,8 +302,7 @@ int report_json_print(struct samples *samples, const struct event_desc *events, 
 	json_array(&json, "events");
 	for (size_t i = 0; i < samples->nr && i < nr_events && !err; i++)
 		if (samples->events[i].hist)
-			err = put_event(&json, samples, samples->events[i].hist,
-					options->title ? options->title : events[i].name, options->percent_limit);
+			err = put_event(&json, samples, samples->events[i].hist, &events[i], options);
 	json_end(&json);
 	put_hints(&json, options->hints);
 	json_end(&json);
