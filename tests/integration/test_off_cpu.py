@@ -853,7 +853,7 @@ def test_names_of_wall_time(millrace, tmp_path):
 
 
 def test_a_wait_is_one_sample(millrace, tmp_path):
-    """Only in the rows of states it is one before it could run, and one from then on."""
+    """Of rows of states it is a sample of that before it could run; from then on only the time counts."""
     path = tmp_path / 'perf.data'
     made_recording(path, made_sample(7, 1000, 0, 500), made_wait(7, 3000, 0, 900, 400), made_wait(7, 5000, 0, 900))
 
@@ -863,7 +863,7 @@ def test_a_wait_is_one_sample(millrace, tmp_path):
         return event['samples'], [(row['samples'], row['period']) for row in event['entries']]
 
     assert rows('-s', 'waker') == (2, [(2, 1800)]) == rows('-s', 'tid')
-    assert rows('-s', 'state') == (3, [(2, 1400), (1, 400)])
+    assert rows('-s', 'state') == (2, [(2, 1400), (0, 400)])
     whole = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)
     (event,) = [event for event in whole['events'] if event['entries']]
     ((row,),) = [event['entries']]

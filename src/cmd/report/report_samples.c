@@ -479,7 +479,7 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 		if (details)
 			place.details = details_of_wait(samples->details, details, wait, ready);
 		err = place.details || !details ? tally_find(&event->tally, &place, chain, &cell) : -ENOMEM;
-		if (!err && ready && parts[0] && !samples->by_state)
+		if (!err && ready && parts[0])
 			add_period(samples, event, cell, period);
 		else if (!err)
 			count(samples, event, cell, period);
