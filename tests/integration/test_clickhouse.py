@@ -512,7 +512,8 @@ def check_report(data, millrace, server, *login):
     line, = re.findall(r'^ +\S+% +\S+% +(\d+) +(\S+)', text, re.M)[:1]
     assert line == (str(sum(row['samples'] for key, row in objects.items() if key[0] == 'spin-0')), os.uname().nodename)
     assert text.startswith('# Service: web, 1 host, the last 86400 s, by ') and '--spin_left' in text
-    assert 'Lost' not in text and '"lost_samples":null' in millrace('report', *store, '--json').out
+    shown = millrace('report', *store, '--json').out
+    assert 'Lost' not in text and '"lost_samples":null' in shown and '"unit":null' in shown
 
 
 def check_names(millrace, server, *login):

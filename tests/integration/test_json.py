@@ -46,3 +46,16 @@ def test_json_of_what_is_text_only(millrace, tmp_path, option):
     done = millrace('report', '--json', option, '-i', path, status=129)
     assert not done.out and done.err.count('\n') == 1 and 'leave out' in done.err
     assert millrace('report', option, '-i', path).out
+
+
+@pytest.mark.parametrize('event,mode,wanted', [((1, 0), [], 'ns'), ((1, 1), [], 'ns'), ((1, 2), [], 'count'),
+                                               ((0, 0), [], 'count'), ((1, 0), ['--mem-mode'], None)])
+def test_json_has_units(millrace, tmp_path, event, mode, wanted):
+    attr = perf_file.attr(type=event[0], config=event[1], sample_period=1, sample_type=1 | 2 | 4 | 8 | 1 << 15)
+    path = tmp_path / 'perf.data'
+    path.write_bytes(perf_file.build([attr], {}, records=perf_file.sample(2, 4096, 7 << 32 | 7, 1000, 8192, 1)))
+    shown, = json.loads(millrace('report', '--json', *mode, '-i', path).out)['events']
+    assert shown['unit'] == wanted
+    if not mode:
+        compared, = json.loads(millrace('diff', '--json', path, path).out)['events']
+        assert compared['unit'] == wanted

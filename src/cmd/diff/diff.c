@@ -249,7 +249,7 @@ static int print_event(const struct diff_files *files, size_t event, const struc
 		       struct json_writer *json, bool *ret_pair)
 {
 	size_t nr_events;
-	const char *name = session_events(files->readings[0].session, &nr_events)[event].name;
+	const struct event_desc *desc = &session_events(files->readings[0].session, &nr_events)[event];
 	struct diff_rows rows;
 	int err = diff_rows_init(&rows, files->nr);
 
@@ -261,9 +261,9 @@ static int print_event(const struct diff_files *files, size_t event, const struc
 	if (!err) {
 		diff_rows_sort(&rows, options);
 		if (json)
-			diff_json_put(json, &rows, name, options);
+			diff_json_put(json, &rows, desc, options);
 		else
-			diff_table_print(&rows, name, files->paths, options, stdout);
+			diff_table_print(&rows, desc->name, files->paths, options, stdout);
 	}
 	diff_rows_fini(&rows);
 	return err;

@@ -12,6 +12,7 @@
 #include "base/pool.h"
 #include "cmd/report/report_read.h"
 
+struct event_desc;
 struct json_writer;
 
 enum diff_compute { DIFF_DELTA, DIFF_DELTA_ABS, DIFF_RATIO, DIFF_WDIFF };
@@ -89,7 +90,7 @@ void diff_table_print(const struct diff_rows *rows, const char *event, const cha
 		      const struct diff_options *options, FILE *to);
 
 /* An event of the array of events. Errors are left in the writer. */
-void diff_json_put(struct json_writer *json, const struct diff_rows *rows, const char *event,
+void diff_json_put(struct json_writer *json, const struct diff_rows *rows, const struct event_desc *event,
 		   const struct diff_options *options);
 
 /* The rows of all events on the terminal, with call trees, until the user leaves. 0 or -errno. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/cli/json_writer.h"
 #include "cmd/diff/diff.h"
+#include "cmd/input/input.h"
+#include "perfdata/attr.h"
 
 static void put_signed(struct json_writer *json, const char *name, int64_t number)
 {
@@ -56,12 +58,13 @@ static void put_row(struct json_writer *json, const struct diff_rows *rows, cons
 	json_end(json);
 }
 
-void diff_json_put(struct json_writer *json, const struct diff_rows *rows, const char *event,
+void diff_json_put(struct json_writer *json, const struct diff_rows *rows, const struct event_desc *event,
 		   const struct diff_options *options)
 {
 	json_break(json);
 	json_object(json, NULL);
-	json_text(json, "event", event);
+	json_text(json, "event", event->name);
+	json_text(json, "unit", input_event_unit(event));
 	json_array(json, "totals");
 	for (unsigned file = 0; file < rows->nr_files; file++)
 		json_number(json, NULL, file ? rows->totals[file] : rows->baseline);

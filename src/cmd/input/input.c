@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "cmd/input/time_ranges.h"
 #include "perfdata/feature.h"
 #include "read/session.h"
+#include "tasks/off_cpu.h"
 
 const char *input_path(const struct input_options *options)
 {
@@ -226,4 +228,13 @@ void input_report_late(const struct session *session)
 		log_note("%" PRIu64
 			 " records are out of order in this recording: names and maps may be wrong around them",
 			 nr_late);
+}
+
+const char *input_event_unit(const struct event_desc *event)
+{
+	const struct perf_event_attr *attr = &event->attr;
+	const bool clock = attr->type == PERF_TYPE_SOFTWARE &&
+			   (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+
+	return clock || off_cpu_is_event(event) ? "ns" : "count";
 }

@@ -11,6 +11,7 @@
 #include "cmd/input/sandbox.h"
 #include "read/session.h"
 
+struct event_desc;
 struct option;
 
 enum { INPUT_EXIT_ERROR = 255 }; /* exit status when the input cannot be read (to its end), as perf's */
@@ -139,3 +140,6 @@ void input_report_downloads(const struct machine *machine);
 
 /* To be called at the end: notes that records came too late to be sorted. */
 void input_report_late(const struct session *session);
+
+/* What periods of an event count: "ns", or "count": how often it occurred. */
+const char *input_event_unit(const struct event_desc *event);

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cmd/cli/json_writer.h"
+#include "cmd/input/input.h"
 #include "cmd/report/report_samples.h"
 #include "cmd/text/memory_text.h"
 #include "cmd/text/place_text.h"
@@ -244,6 +245,18 @@ static void put_entry(struct json_writer *json, const struct samples *samples, c
 	json_end(json);
 }
 
+/* NULL: weights of accesses, of which each processor has its own; and of a store only names of events are read. */
+static const char *unit_of(const struct samples_options *options, const struct event_desc *event, bool store)
+{
+	if (store)
+		return NULL;
+	switch (options->mode) {
+	case SAMPLES_BRANCHES: return "count";
+	case SAMPLES_MEMORY: return NULL;
+	default: return options->wall ? "ns" : input_event_unit(event);
+	}
+}
+
 static int put_event(struct json_writer *json, const struct samples *samples, struct hist *hist,
 		     const struct event_desc *event, const struct report_json_options *options)
 {
@@ -257,6 +270,7 @@ static int put_event(struct json_writer *json, const struct samples *samples, st
 	json_break(json);
 	json_object(json, NULL);
 	json_text(json, "event", options->title ? options->title : event->name);
+	json_text(json, "unit", unit_of(&samples->options, event, options->lost_samples == LOST_UNKNOWN));
 	json_number(json, "samples", hist_nr_samples(hist));
 	json_number(json, "period", samples->options.latency ? hist_latency(hist) : whole);
 	if (samples->parallelism)
