@@ -8,6 +8,7 @@
 
 #include "analyze/symbols/debug_info.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
 #include "cmd/cli/result_file.h"
@@ -89,6 +90,15 @@ static enum export_unit event_unit(const struct event_desc *event)
 	return strcmp(event->name, "offcpu-time") == 0 ? EXPORT_OFF_CPU_NS : EXPORT_COUNT;
 }
 
+static int no_event(struct feed *feed)
+{
+	AUTO_BUF struct buf text = {0};
+
+	input_put_events(feed->walk.session, &text);
+	return diag_set(&feed->why, -EINVAL, "there is no event \"%s\" in this recording, but %s", feed->options->event,
+			buf_text(&text));
+}
+
 /* Events for the records of tasks have no samples, and no number. */
 static int read_events(struct feed *feed)
 {
@@ -118,10 +128,7 @@ static int read_events(struct feed *feed)
 	feed->nr_all_events = nr;
 	feed->only = feed->format->one_event ? 1 : 0;
 	if (feed->options->event && !feed->nr_events)
-		return diag_set(&feed->why, -EINVAL,
-				"there is no event \"%s\" in this recording: millrace report "
-				"--header-only lists its events",
-				feed->options->event);
+		return no_event(feed);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
@@ -237,4 +238,17 @@ const char *input_event_unit(const struct event_desc *event)
 			   (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
 
 	return clock || off_cpu_is_event(event) ? "ns" : "count";
+}
+
+void input_put_events(const struct session *session, struct buf *out)
+{
+	enum { MOST_BYTES = 200 }; /* of a line, beside what else it says */
+	size_t nr, shown = 0;
+	const struct event_desc *events = session_events(session, &nr);
+
+	for (size_t bytes = 0; shown < nr && (bytes += strlen(events[shown].name) + 2) <= MOST_BYTES; shown++)
+		buf_printf(out, "%s%s", shown ? ", " : "", events[shown].name);
+	if (shown < nr)
+		buf_printf(out, "%s%zu %sevents: millrace report --header-only lists them", shown ? " and " : "",
+			   nr - shown, shown ? "other " : "");
 }

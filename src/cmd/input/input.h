@@ -11,6 +11,7 @@
 #include "cmd/input/sandbox.h"
 #include "read/session.h"
 
+struct buf;
 struct event_desc;
 struct option;
 
@@ -143,3 +144,6 @@ void input_report_late(const struct session *session);
 
 /* What periods of an event count: "ns", or "count": how often it occurred. */
 const char *input_event_unit(const struct event_desc *event);
+
+/* For "there is no such event": the names of those that a recording has, or the first ones and how to list all. */
+void input_put_events(const struct session *session, struct buf *out);

@@ -5,8 +5,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "cmd/input/input.h"
 #include "cmd/input/sample_filter.h"
 #include "perfdata/record.h"
 
@@ -82,8 +85,10 @@ static int check_event(const struct input_records *records, const char *name, co
 			return 0;
 	if (!name || session_info(records->session)->pipe)
 		return 0;
-	return diag_set(reterr, -EINVAL, "%s %s: this recording has no such event; millrace report --header lists them",
-			option, name);
+	AUTO_BUF struct buf text = {0};
+	input_put_events(records->session, &text);
+	return diag_set(reterr, -EINVAL, "%s %s: this recording has no such event, but %s", option, name,
+			buf_text(&text));
 }
 
 int input_records_switch(struct input_records *records, const struct sample_filter *filter, struct diag *reterr)
