@@ -80,8 +80,9 @@ dist: # a tarball of the last commit with its checksum, build-dist/; tools/dist 
 deb rpm: # a package of the last commit, build-deb/ or build-rpm/
 	@tools/package $@
 
-install: build
-	@meson install -C build --no-rebuild
+install: build # installs the program, man pages and completion: PREFIX=/usr/local, staged under DESTDIR
+	@[ -z "$(PREFIX)" ] || { meson configure build -Dprefix="$(PREFIX)" && ninja -C build; }
+	@DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
 
 deps: # installs the Debian packages that check needs (as root), or names them
 	@tools/deps check
