@@ -340,6 +340,10 @@ def test_a_deep_chain_has_all_callers(deep_data, millrace, run, tmp_path):
     assert millrace('export', '--format=folded', '-i', deep_data, '-o', '-').out.count(';') == DEEP
     scope = json.loads(millrace('export', '--format=speedscope', '-i', deep_data, '-o', '-').out)
     assert [len(stack) for profile in scope['profiles'] for stack in profile['samples']] == [DEEP]
+    one = millrace('export', '--format=folded', '--max-stack=1', '-i', deep_data, '-o', '-').out
+    assert one.count(';') == 1
+    none = millrace('export', '--format=folded', '--max-stack=0', '-i', deep_data, '-o', '-', status=129)
+    assert not none.out and 'at least 1' in none.err
     if 'perfetto' in formats(millrace) and shutil.which('protoc'):
         out = tmp_path / 'out'
         millrace('export', '--format=perfetto', '-i', deep_data, '-o', out)

@@ -83,6 +83,7 @@ GRAPHS = [
     ['-g', 'flat', '--no-children'],
     ['-g', 'folded,0,period'],
     ['--percent-limit', '3', '-s', 'sym,dso'],
+    ['--max-stack', '0'],
     ['--max-stack', '3'],
     ['--max-stack', '2', '-g', 'callee'],
     ['-U'],

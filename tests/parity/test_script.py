@@ -147,6 +147,7 @@ FIELD_EVENTS = {
 CHANGED_FIELDS = [  # (of which recording, options)
     ('chains', ['-F', '+pid,+misc']), ('chains', ['-F', 'ip']), ('chains', ['-F', '-comm,-ip']),
     ('chains', ['-G', '--ns']), ('chains', ['-F', 'comm', '-F', '+pid']), ('chains', ['--max-stack', '2']),
+    ('chains', ['--max-stack', '0']),
     ('chains', ['-F', 'symoff,ip']), ('chains', ['-F', 'trace:']), ('chains', ['-F', '+addr']),
     ('chains', ['-F', 'comm,+tid']), ('chains', ['-F', 'sw:trace']),
     ('chains', ['-F', 'synth:ip,sym']), ('chains', ['-F', 'synth:', '-F', 'sw:ip']), ('chains', ['-F', 'synth:foo']),

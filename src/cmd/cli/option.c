@@ -114,6 +114,16 @@ int option_set_u64(const struct option *option, const char *arg, bool negated, v
 	return 0;
 }
 
+int option_set_limit(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	struct option_limit limit = {.given = !negated};
+	int err = option_set_u64(option, arg, negated, &limit.number, reterr);
+
+	if (!err)
+		*(struct option_limit *)value = limit;
+	return err;
+}
+
 int option_parse_size(const char *text, uint64_t *ret_bytes)
 {
 	static const char units[] = "BKMG";

@@ -42,12 +42,22 @@ struct option {
 
 enum { OPTIONS_MAX = 128 }; /* in one table, which ends with an entry whose `set` is NULL */
 
-/* Setters for tables. count: -v -v is 2; path: a string that is not empty; separator: one character, not a dot. */
+/* A number of which 0 is not "no limit". */
+struct option_limit {
+	bool given;
+	uint64_t number;
+};
+
+/*
+ * Setters for tables. count: -v -v is 2; path: a string that is not empty; separator: one character, not a dot; limit:
+ * --no-NAME takes it back.
+ */
 int option_set_flag(const struct option *, const char *arg, bool negated, void *bool_value, struct diag *);
 int option_set_count(const struct option *, const char *arg, bool negated, void *int_value, struct diag *);
 int option_set_string(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);
 int option_set_path(const struct option *, const char *arg, bool negated, void *const_char_ptr, struct diag *);
 int option_set_u64(const struct option *, const char *arg, bool negated, void *uint64_value, struct diag *);
+int option_set_limit(const struct option *, const char *arg, bool negated, void *option_limit, struct diag *);
 int option_set_separator(const struct option *, const char *arg, bool negated, void *char_value, struct diag *);
 
 /*

@@ -37,6 +37,16 @@ static int set_format(const struct option *option, const char *arg, bool negated
 	return *format ? 0 : -EINVAL;
 }
 
+/* Samples without any function are a profile of nothing. */
+static int set_max_stack(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
+{
+	int err = option_set_u64(option, arg, negated, value, reterr);
+
+	if (err || negated || *(uint64_t *)value)
+		return err;
+	return diag_set(reterr, -EINVAL, "0 leaves no function: it must be at least 1");
+}
+
 static int set_count(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr)
 {
 	(void)option, (void)negated;
@@ -101,7 +111,7 @@ static const struct option export_table[] = {
 	{.name = "max-stack",
 	 .arg = "N",
 	 .help = "Take at most N functions of a call chain, from the innermost on",
-	 .set = option_set_u64,
+	 .set = set_max_stack,
 	 .offset = offsetof(struct export_options, max_stack)},
 	SAMPLE_FILTER_OPTIONS(struct export_options, filter, "Filters", 'c', 'C'),
 	SAMPLE_FILTER_DSOS('d', struct export_options, filter),

@@ -224,8 +224,8 @@ static int apply_callers(struct samples *samples, const struct location frames[]
 static int intern_chain(struct samples *samples, const struct location frames[], unsigned nr, struct hist_place *place,
 			uint32_t *ret)
 {
-	uint64_t most = samples->options.max_stack;
-	unsigned dropped = most && most < nr ? nr - (unsigned)most : 0;
+	const struct option_limit most = samples->options.max_stack;
+	unsigned dropped = most.given && most.number < nr ? nr - (unsigned)most.number : 0;
 	bool inner = dropped && samples->options.direction == CALLTREE_CALLER;
 	int skipped = 0;
 
@@ -251,7 +251,7 @@ static int find_chain(struct samples *samples, struct task *task, const struct s
 		      struct hist_place *place, uint32_t *ret)
 {
 	const struct samples_options *options = &samples->options;
-	bool whole = !options->max_stack && !options->hide_unresolved && !samples->callers.has_parent &&
+	bool whole = !options->max_stack.given && !options->hide_unresolved && !samples->callers.has_parent &&
 		     !samples->callers.has_ignored;
 
 	if (whole && chains_can_intern(samples->chains_of, &record->sample))

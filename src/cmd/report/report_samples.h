@@ -12,6 +12,7 @@
 #include "analyze/report/hist.h"
 #include "analyze/report/tally.h"
 #include "base/diag.h"
+#include "cmd/cli/option.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/input/sample_key.h"
 #include "cmd/report/report_details.h"
@@ -36,7 +37,7 @@ struct samples_options {
 	bool chains;                 /* keep them: there will be call graphs */
 	bool by_address, by_line;    /* frames of a function at different addresses, or lines of them, are different */
 	enum calltree_direction direction;      /* in which callers are counted */
-	uint64_t max_stack;                     /* functions of a chain, from the innermost on; 0: all */
+	struct option_limit max_stack;          /* functions of a chain, from the innermost on */
 	uint64_t quantum_ns;                    /* of the key time */
 	bool full_paths;                        /* of source files */
 	struct trace_field fields[HIST_FIELDS]; /* of the keys HIST_FIELD and so on */
@@ -92,12 +93,11 @@ struct samples {
 	struct time_bins *times;         /* heap; NULL: not wanted */
 	struct wall *wall;               /* NULL: not wanted; of the caller, before the first sample */
 	struct parallelism *parallelism; /* NULL: nothing needs it */
-	uint32_t running;                /* parallelism_at() the sample that is taken */
+	uint32_t running, rests_room;    /* running: parallelism_at() the sample that is taken */
 	uint64_t *rests;                 /* heap; by that: of periods, what is not counted as latency yet */
-	uint32_t rests_room;
-	struct diag why;           /* of an error that is not -ENOMEM */
-	uint64_t nr_found;         /* samples that were not in the cache */
-	struct samples_place last; /* of the last samples_take() */
+	struct diag why;                 /* of an error that is not -ENOMEM */
+	uint64_t nr_found;               /* samples that were not in the cache */
+	struct samples_place last;       /* of the last samples_take() */
 };
 
 int samples_init(struct samples *samples, const struct samples_options *options, struct session *session,

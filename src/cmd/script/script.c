@@ -199,7 +199,7 @@ struct script_options {
 	struct sample_filter filter;
 	struct sample_text_options text;
 	struct script_show show;
-	uint64_t max_stack;
+	struct option_limit max_stack;
 	struct header_options header;
 	struct pager_options pager;
 	bool folded, json, raw_text;
@@ -241,7 +241,7 @@ static const struct option script_table[] = {
 	{.name = "max-stack",
 	 .arg = "N",
 	 .help = "Print at most the N innermost functions of a call chain",
-	 .set = option_set_u64,
+	 .set = option_set_limit,
 	 .offset = offsetof(struct script_options, max_stack)},
 	{.name = "stop-bt",
 	 .arg = "NAME,...",
@@ -481,7 +481,7 @@ static int run_records(struct script *script, struct diag *reterr)
 static void complete_text_options(struct script_options *options)
 {
 	options->text.filter = &options->filter;
-	options->text.max_frames = options->max_stack < LINE_MAX_FRAMES ? (unsigned)options->max_stack : 0;
+	options->text.max_frames = options->max_stack;
 	options->text.clock = (options->nanoseconds ? CLOCK_NANOSECONDS : 0) |
 			      (options->since_first ? CLOCK_SINCE_FIRST : 0) |
 			      (options->since_last ? CLOCK_SINCE_LAST : 0);

@@ -276,8 +276,9 @@ struct sample_text *sample_text_new(const struct sample_text_options *options, s
 	text->context.debug_info = machine_debug_info(machine);
 	text->context.full_paths = options->full_paths;
 	text->context.stop_at = options->stop_at;
-	bool all = !options->max_frames || options->max_frames > LINE_MAX_FRAMES;
-	text->context.max_frames = all ? LINE_MAX_FRAMES : options->max_frames;
+	const struct option_limit most = options->max_frames;
+	text->context.max_frames =
+		most.given && most.number < LINE_MAX_FRAMES ? (unsigned)most.number : LINE_MAX_FRAMES;
 	for (unsigned kind = 0; kind < NR_KINDS; kind++) {
 		text->columns[kind].fields = options->fields.kinds[kind].shown;
 		arrange(&text->columns[kind]);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cmd/cli/option.h"
 #include "cmd/text/sample_line.h"
 #include "read/session.h"
 
@@ -52,11 +53,11 @@ int sample_fields_complete(struct kind_fields *fields, const struct event_desc *
 struct sample_text_options {
 	const struct sample_filter *filter; /* which samples; completed, borrowed */
 	struct sample_fields fields;
-	bool hide_chains;    /* -G: the address of the sample instead */
-	bool narrow;         /* -L: commands of eight characters, CPUs without brackets */
-	unsigned clock;      /* enum sample_clock */
-	unsigned max_frames; /* 0: all */
-	bool full_paths;     /* of source files */
+	bool hide_chains; /* -G: the address of the sample instead */
+	bool narrow;      /* -L: commands of eight characters, CPUs without brackets */
+	unsigned clock;   /* enum sample_clock */
+	struct option_limit max_frames;
+	bool full_paths; /* of source files */
 	const char
 		*stop_at; /* names, separated by commas: a call chain ends at the first of them; borrowed. NULL: none */
 	FILE *json;       /* samples go there, as sample_json prints them; NULL: as text to the output */
