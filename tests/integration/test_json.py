@@ -19,9 +19,9 @@ def rows_of(millrace, *words):
 
 def test_json_says_null_of_what_is_not_recorded(millrace, tmp_path):
     path = made(tmp_path / 'plain', 1 | 2 | 4, 4096, 7 << 32 | 7, 1000)
-    keys = 'cpu,socket,cgroup,cgroup_id,weight,local_weight,ins_lat,code_page_size,transaction'
+    keys = 'cpu,socket,cgroup,cgroup_id,weight,local_weight,ins_lat,code_page_size,transaction,host,waker'
     row, = rows_of(millrace, 'report', '--json', '-s', keys, '-i', path)
-    assert {name for name in row if row[name] is None} == set(row) - {'period', 'samples'} and len(row) == 12
+    assert {name for name in row if row[name] is None} == set(row) - {'period', 'samples'} and len(row) == 14
     row, = rows_of(millrace, 'diff', '--json', '-s', 'cpu,tid', path, path)
     assert row['cpu'] is None and row['tid'] == 7
     path = made(tmp_path / 'cpu', 1 | 2 | 4 | 1 << 7 | 1 << 14, 4096, 7 << 32 | 7, 1000, 0, 0)

@@ -923,6 +923,12 @@ WAITS_OF_A_FILE = {
     'unknown': (UNKNOWN | NO_WAKE_UP, 100, b'', 'waited=100 runnable=0 unknown no-wake-up',
                 [None, None, None, None, ['unknown', 'no-wake-up']]),
 }
+REPORTED_WAITS = {
+    'woken': {('sleeping', ':9:9'), ('runnable', ':9:9')},
+    'interrupt': {('sleeping', 'interrupt'), ('runnable', 'interrupt')},
+    'no-wake-up': {('sleeping', None)},
+    'unknown': {(None, None)},
+}
 
 
 @pytest.mark.parametrize('name', WAITS_OF_A_FILE)
@@ -937,6 +943,8 @@ def test_script_says_what_is_not_known(millrace, tmp_path, name):
     assert millrace('script', '-i', path, '-F', 'wait').out.split() == text.split()
     found = json.loads(millrace('script', '-i', path, '--json', '-F', 'wait').out)
     assert [found[key] for key in ('state', 'waited', 'runnable', 'waker', 'flags')] == values
+    event, = json.loads(millrace('report', '-i', path, '--json', '-s', 'state,waker').out)['events']
+    assert {(row['state'], row['waker']) for row in event['entries']} == REPORTED_WAITS[name]
 
 
 def test_switched_output_and_flight(millrace, recorder, programs, tmp_path):

@@ -329,6 +329,8 @@ static void add_memory_numbers(const struct details *details, const struct sampl
 		set_number(ret, HIST_TRANSACTION, sample->transaction);
 }
 
+const char details_unknown_host[] = "unknown";
+
 /* The name of the machine with that number. NULL: out of memory. */
 static const char *host_name(struct details *details, uint32_t number)
 {
@@ -337,11 +339,11 @@ static const char *host_name(struct details *details, uint32_t number)
 	const char *names;
 
 	if (!session_feature(details->session, FEATURE_HOSTNAME, &payload) || feature_decode_string(payload, &names))
-		return "unknown";
+		return details_unknown_host;
 	for (uint32_t nr = number; nr && *names; nr--)
 		names += strcspn(names, ",") + (names[strcspn(names, ",")] == ',');
 	buf_put(&text, names, strcspn(names, ","));
-	return text.len ? keep_text(details, &text) : "unknown";
+	return text.len ? keep_text(details, &text) : details_unknown_host;
 }
 
 /* The machine that a process ran on. NULL: out of memory. */

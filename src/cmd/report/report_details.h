@@ -66,6 +66,9 @@ void details_set_parallelism(struct details *details, uint32_t parallelism);
 int details_of_sample(struct details *details, const struct session_record *record, const struct location *at,
 		      const struct hist_details **ret, struct diag *reterr);
 
+/* What hist_details.host points to where no record names the host: a host could have the same name. */
+extern const char details_unknown_host[];
+
 /* Of samples of which no more than the host is known. NULL: out of memory. */
 const struct hist_details *details_of_host(struct details *details, const char *host);
 

@@ -133,6 +133,12 @@ static void put_words(struct json_writer *json, enum hist_column key, uint64_t n
 		  known && strcmp(words, "N/A") != 0 ? words : NULL);
 }
 
+/* NULL: "N/A" and "unknown" are words of the table. Names of wakers have a colon. */
+static const char *known_text(const char *text)
+{
+	return strcmp(text, "N/A") && strcmp(text, "unknown") ? text : NULL;
+}
+
 static void put_key(struct json_writer *json, enum hist_column key, const struct hist_place *place,
 		    uint64_t sample_type)
 {
@@ -162,9 +168,11 @@ static void put_key(struct json_writer *json, enum hist_column key, const struct
 		json_text(json, "srcfile", place->details->srcfile[0] ? place->details->srcfile : NULL);
 		break;
 	case HIST_TRACE: json_text(json, "trace", place->details->trace); break;
-	case HIST_STATE: json_text(json, "state", place->details->state); break;
-	case HIST_WAKER: json_text(json, "waker", place->details->waker); break;
-	case HIST_HOST: json_text(json, "host", place->details->host); break;
+	case HIST_STATE: json_text(json, "state", known_text(place->details->state)); break;
+	case HIST_WAKER: json_text(json, "waker", known_text(place->details->waker)); break;
+	case HIST_HOST:
+		json_text(json, "host", place->details->host == details_unknown_host ? NULL : place->details->host);
+		break;
 	case HIST_CGROUP:
 		json_text(json, "cgroup", known && place->details->cgroup[0] == '/' ? place->details->cgroup : NULL);
 		break;
