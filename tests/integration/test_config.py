@@ -89,6 +89,13 @@ def test_wrong(record, tmp_path):
         assert not (tmp_path / 'p.data').exists()
 
 
+def test_names_with_capital_letters(millrace, tmp_path):
+    config = tmp_path / 'config'
+    config.write_text('[script]\nLatency = perhaps\n')
+    done = millrace('script', env={'MILLRACE_CONFIG': str(config)}, status=USAGE)
+    assert 'script.latency: "perhaps" is neither true nor false' in done.err
+
+
 @pytest.mark.parametrize('key', ['all-cpus', 'cpu', 'pid', 'tid', 'uid', 'cgroup', 'filter'])
 def test_whom_top_records_is_no_default(millrace, tmp_path, key):
     config = tmp_path / 'config'

@@ -209,7 +209,7 @@ static struct match match_long(const struct option *options, const char *name, s
 const struct option *option_find(const struct option *options, const char *name, bool negated)
 {
 	for (const struct option *option = options; option->set && *name; option++)
-		if (strcmp(long_name(option, negated).text, name) == 0)
+		if (strcasecmp(long_name(option, negated).text, name) == 0)
 			return option;
 	return NULL;
 }

@@ -122,7 +122,10 @@ struct option_given {
 enum option_result option_parse_given(const struct command *command, int argc, char **argv, void *values,
 				      struct option_given *ret);
 
-/* The option of that long name, or, with `negated`, the one whose opposite has it. NULL: none. */
+/*
+ * The option of that long name, or, with `negated`, the one whose opposite has it; capital letters count as small ones,
+ * as in files. NULL: none.
+ */
 const struct option *option_find(const struct option *options, const char *name, bool negated);
 
 /* Whether --NAME can be undone: by --no-NAME, or for an option that is called no-NAME by --NAME. */
