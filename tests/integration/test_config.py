@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import ROOT  # noqa: E402
 from perfdata import CALLCHAIN, PerfData  # noqa: E402
+from test_cli import COMMANDS, words  # noqa: E402
 
 USAGE = 129
 STACK_USER = 1 << 13  # of sample_type: perf_event_open(2)
@@ -87,6 +88,28 @@ def test_wrong(record, tmp_path):
         assert done.err.count('\n') == 1
         assert done.err.startswith(f'millrace: {tmp_path}/config:{line}: {words}'), done
         assert not (tmp_path / 'p.data').exists()
+
+
+def refused_keys(millrace, config, command):
+    """The keys of a command that a file cannot set. Its last line is wrong, so that the command never runs."""
+    keys = [word[2:] for word in words(command) if word.startswith('--') and word != '--help']
+    refused = set()
+    while keys:
+        config.write_text(f'[{command}]\n' + ''.join(f'{key} = 1\n' for key in keys) + '[wrong\n')
+        line, why = re.fullmatch(r'millrace: [^:]+:(\d+): (.+)\n', millrace(
+            command, env={'MILLRACE_CONFIG': str(config)}, status=USAGE).err).groups()
+        if int(line) == len(keys) + 2:
+            break
+        assert 'a configuration file cannot set it' in why
+        refused.add(f'{command}.{keys.pop(int(line) - 2)}')
+    return refused
+
+
+def test_the_page_lists_what_cannot_be_set(millrace, tmp_path):
+    page = (ROOT / 'man' / 'millrace-config.5').read_text()
+    listed = re.findall(r'^\.It Cm (.+)$', page.split('.Ss What a file cannot set\n')[1].split('\n.Ss ')[0], re.M)
+    found = [refused_keys(millrace, tmp_path / 'config', command) for command in COMMANDS if command != 'doctor']
+    assert sorted(key for line in listed for key in line.split(' , ')) == sorted(set().union(*found))
 
 
 def test_names_with_capital_letters(millrace, tmp_path):
