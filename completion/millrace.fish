@@ -18,6 +18,18 @@ function __millrace_argument
     end
 end
 
+# The words that this argument can be, or its parts between commas can; nothing where it is a number or a name.
+function __millrace_values
+    set -l words (__millrace_words)
+    set -l values (millrace --complete $words[1] $words[-1] 2>/dev/null)
+    if string match -q '*,*' -- (__millrace_argument)
+        set -l list (string match -r '^.*,' -- (commandline -ct))
+        string replace -r '^' -- "$list" $values
+    else
+        string join \n -- $values
+    end
+end
+
 # The command that is recorded, up to the cursor: behind "--", or from the first word that is no option and no argument.
 # Nothing while an option is completed.
 function __millrace_recorded
@@ -46,4 +58,7 @@ complete -c millrace -n 'test "$(__millrace_words)" = help' -a '(millrace --comp
 complete -c millrace -n 'test (count (__millrace_words)) -ge 1; and test -z "$(__millrace_recorded)$(__millrace_argument)"' \
     -a '(millrace --complete (__millrace_words)[1] 2>/dev/null)'
 complete -c millrace -n 'string match -qr "FILE|DIR" -- (__millrace_argument)' -F
+complete -c millrace -n 'test -n "$(__millrace_argument)"' -a '(__millrace_values)'
+complete -c millrace -n 'test (count (__millrace_words)) -ge 1; and not contains -- (__millrace_words)[1] record help; \
+    and test -z "$(__millrace_argument)"' -F
 complete -c millrace -n 'test -n "$(__millrace_recorded)"' -a '(complete -C "$(__millrace_recorded)")'

@@ -29,8 +29,8 @@ static int help(const char *name)
 }
 
 /*
- * `millrace --complete [COMMAND [--accepted]]`: for the shell completion and the tests that hold the man pages and
- * docs/perf-options.md to the tables.
+ * `millrace --complete [COMMAND [OPTION | --accepted]]`: for the shell completion and the tests that hold the man pages
+ * and docs/perf-options.md to the tables.
  */
 static int complete(const char *name, const char *which)
 {
@@ -38,6 +38,8 @@ static int complete(const char *name, const char *which)
 
 	if (command && which && strcmp(which, "--accepted") == 0)
 		option_print_accepted(command, stdout);
+	else if (command && which)
+		option_print_values(command, which, stdout);
 	else if (command)
 		option_print_words(command, stdout);
 	else if (!name)

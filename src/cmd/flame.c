@@ -40,6 +40,7 @@ static const struct option flame_table[] = {
 	 .offset = offsetof(struct flame_options, diff)},
 	{.name = "base",
 	 .arg = "WHAT",
+	 .values = "auto none command process thread",
 	 .help = "Begin the graph with each command, process or thread, or none of them; default auto: command when "
 		 "there is more than one process",
 	 .set = report_page_set_base,

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from conftest import MILLRACE, ROOT
-from test_cli import COMMANDS, words
+from test_cli import COMMANDS, USAGE, words
 
 MAN = ROOT / 'man'
 PAGES = sorted(MAN.glob('*.[15]'))
@@ -96,6 +96,38 @@ def test_completion_of_arguments(tmp_path, monkeypatch):
     assert 'true' in complete('record', '-a', 'tru')
     assert 'true' in complete('record', '-F', '99', '--', 'tru')
     assert complete('record', '--', 'true', 'fi') == ['file.data']
+    assert complete('report', '-i', 'fi') == complete('merge', 'a', '-o', 'fi') == ['file.data']
+    assert complete('diff', 'fi') == complete('diff', 'old', 'fi') == ['file.data']
+    assert complete('query', '-i', 'x', 'fi') == ['file.data']
+
+
+def values(command, word):
+    """What --complete offers for the argument of an option."""
+    return subprocess.run([MILLRACE, '--complete', command, word], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.split()
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_values_are_taken(millrace, command):
+    """The option behind is what is wrong, not the value."""
+    for word in (word for word, arg in words(command).items() if word.startswith('--')):
+        for value in values(command, word):
+            assert 'unknown option --zzzz' in millrace(command, f'{word}={value}', '--zzzz', status=USAGE).err
+
+
+def test_completion_of_values():
+    assert complete('record', '--call-graph', '') == ['fp', 'unwind', 'dwarf', 'lbr', 'no']
+    assert complete('record', '--call-graph', '=', 'dw') == ['dwarf']
+    assert complete('record', '-k', 'mono') == ['monotonic', 'monotonic_raw']
+    assert complete('record', '-j', 'any,u,ca') == ['any,u,call']
+    assert complete('report', '-s', 'comm,ds') == ['comm,dso', 'comm,dso_size', 'comm,dso_from', 'comm,dso_to',
+                                                   'comm,dso_daddr']
+    assert complete('report', '--sort', '=', 'pare') == ['parent'] == complete('top', '-s', 'pare')
+    assert set(complete('report', '-F', 'overh')) >= {'overhead', 'overhead_children'}
+    assert complete('report', '--call-graph', '=') == values('report', '-g')
+    assert complete('script', '-F', 'comm,sym') == ['comm,sym', 'comm,symoff']
+    assert 'folded' in complete('export', '--format', '')
+    assert complete('record', '-F', '') == complete('report', '--max-stack', '') == []
 
 
 def complete_in_fish(*line):
@@ -114,7 +146,7 @@ def complete_in_zsh(*line):
     if not shutil.which('zsh'):
         pytest.skip('zsh is not installed')
     script = ('_files() { print FILES }; _command_names() { print COMMANDS }; _message() { print MESSAGE $* }; '
-              '_normal() { print NORMAL $words }; compadd() { shift; print -l -- $* }; '
+              '_normal() { print NORMAL $words }; compadd() { shift; print -l -- $* }; compset() { print -- $* }; '
               'file=$1; shift; words=("$@"); CURRENT=$#; source $file')
     done = subprocess.run(['zsh', '-f', '-c', script, 'zsh', str(ROOT / 'completion' / '_millrace'), str(MILLRACE),
                            *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -126,10 +158,14 @@ def test_completion_in_fish(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'file.data').touch()
     assert set(words()) - {'-h', '--help', '--version'} <= set(complete_in_fish(''))
+    assert 'file.data' not in complete_in_fish('')
     assert set(complete_in_fish('record', '--call')) == {'--call-graph'}
     assert complete_in_fish('record', '-o', 'fi') == ['file.data']
     assert 'true' in complete_in_fish('record', 'tru')
     assert complete_in_fish('record', '-F', '99', '--', 'true', 'fi') == ['file.data']
+    assert set(complete_in_fish('record', '--call-graph', '')) == set(values('record', '--call-graph'))
+    assert complete_in_fish('report', '-s', 'comm,pare') == ['comm,parent']
+    assert complete_in_fish('diff', 'fi') == complete_in_fish('diff', 'a', 'fi') == ['file.data']
 
 
 def test_completion_in_zsh():
@@ -137,6 +173,8 @@ def test_completion_in_zsh():
     assert set(complete_in_zsh('record', '-')) == set(words('record'))
     assert complete_in_zsh('record', '-o', '') == ['FILES']
     assert complete_in_zsh('record', '-F', '') == ['MESSAGE HZ']
+    assert complete_in_zsh('record', '--call-graph', '') == values('record', '--call-graph')
+    assert complete_in_zsh('report', '-s', 'comm,') == ['-P *,'] + values('report', '-s')
     assert complete_in_zsh('record', 'tr') == complete_in_zsh('record', '--', 'tr') == ['COMMANDS']
     assert complete_in_zsh('record', '-F', '99', 'ls', 'x') == ['NORMAL ls x']
 

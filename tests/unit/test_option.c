@@ -38,20 +38,28 @@ static int set_sort(const struct option *option, const char *arg, bool negated, 
 }
 
 static const struct option options[] = {
-	{'a', "all-cpus", NULL, "all tasks", option_set_flag, offsetof(struct values, all), 0, "Targets", NULL},
+	{'a', "all-cpus", NULL, "all tasks", option_set_flag, offsetof(struct values, all), 0, "Targets", NULL, NULL,
+	 NULL},
 	{'i', "no-inherit", NULL, "not the children", option_set_flag, offsetof(struct values, no_inherit), 0, NULL,
+	 NULL, NULL, NULL},
+	{'e', "event", "EVENT", "what to record", option_set_string, offsetof(struct values, event), 0, "Events", NULL,
+	 NULL, NULL},
+	{'F', "freq", "HZ", "samples per second", option_set_u64, offsetof(struct values, freq), 0, NULL, NULL, NULL,
 	 NULL},
-	{'e', "event", "EVENT", "what to record", option_set_string, offsetof(struct values, event), 0, "Events", NULL},
-	{'F', "freq", "HZ", "samples per second", option_set_u64, offsetof(struct values, freq), 0, NULL, NULL},
-	{'g', NULL, NULL, "call graphs", option_set_flag, offsetof(struct values, callgraph), 0, NULL, NULL},
-	{'s', "stat", NULL, "counts per thread", option_set_flag, offsetof(struct values, stat), 0, NULL, NULL},
-	{'n', "no-samples", NULL, "only counts", option_set_flag, offsetof(struct values, no_samples), 0, NULL, NULL},
+	{'g', NULL, NULL, "call graphs", option_set_flag, offsetof(struct values, callgraph), 0, NULL, NULL, NULL,
+	 NULL},
+	{'s', "stat", NULL, "counts per thread", option_set_flag, offsetof(struct values, stat), 0, NULL, NULL, NULL,
+	 NULL},
+	{'n', "no-samples", NULL, "only counts", option_set_flag, offsetof(struct values, no_samples), 0, NULL, NULL,
+	 NULL, NULL},
 	{'o', "output", "FILE", "where to", option_set_string, offsetof(struct values, output), OPTION_NO_NEGATE, NULL,
+	 NULL, NULL, NULL},
+	{'v', "verbose", NULL, "tell more", option_set_count, offsetof(struct values, verbose), 0, NULL, NULL, NULL,
 	 NULL},
-	{'v', "verbose", NULL, "tell more", option_set_count, offsetof(struct values, verbose), 0, NULL, NULL},
-	{0, "sort", "KEYS", "order\nof lines", set_sort, 0, OPTION_ARG_OPTIONAL, NULL, NULL},
-	{'p', "pids", "PID,…", "which", option_set_string, offsetof(struct values, output), 0, NULL, NULL},
-	{0, "secret", NULL, "not shown", option_set_flag, offsetof(struct values, hidden), OPTION_HIDDEN, NULL, NULL},
+	{0, "sort", "KEYS", "order\nof lines", set_sort, 0, OPTION_ARG_OPTIONAL, NULL, NULL, "name size", NULL},
+	{'p', "pids", "PID,…", "which", option_set_string, offsetof(struct values, output), 0, NULL, NULL, NULL, NULL},
+	{0, "secret", NULL, "not shown", option_set_flag, offsetof(struct values, hidden), OPTION_HIDDEN, NULL, NULL,
+	 NULL, NULL},
 	{0},
 };
 
@@ -297,6 +305,23 @@ static void test_words(void **state)
 	assert_null(strstr(text, "secret"));
 }
 
+static void test_values(void **state)
+{
+	char text[64];
+	AUTO_FILE FILE *file = tmpfile();
+
+	(void)state;
+	assert_non_null(file);
+	option_print_values(&command, "--sort", file);
+	option_print_values(&command, "-F", file);
+	option_print_values(&command, "-?", file);
+	option_print_values(&command, "--nothing", file);
+	option_print_values(&command, "", file);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	assert_string_equal(text, "name\nsize\n");
+}
+
 static void test_size(void **state)
 {
 	static const struct {
@@ -343,7 +368,7 @@ int main(void)
 		cmocka_unit_test(test_end_of_options), cmocka_unit_test(test_arguments_among_options),
 		cmocka_unit_test(test_wrong),          cmocka_unit_test(test_help),
 		cmocka_unit_test(test_words),          cmocka_unit_test(test_size),
-		cmocka_unit_test(test_near),
+		cmocka_unit_test(test_near),           cmocka_unit_test(test_values),
 	};
 	return cmocka_run_group_tests_name("option", tests, NULL, NULL);
 }

@@ -567,6 +567,23 @@ void option_print_words(const struct command *command, FILE *to)
 	fprintf(to, "-h\t\n--help\t\n");
 }
 
+void option_print_values(const struct command *command, const char *spelling, FILE *to)
+{
+	const struct option *option;
+
+	if (strncmp(spelling, "--", 2) == 0)
+		option = option_find(command->options, spelling + 2, false);
+	else
+		option = strlen(spelling) == 2 ? find_letter(command->options, spelling[1]) : NULL;
+	if (option && option->print_values)
+		option->print_values(to);
+	for (const char *word = option && option->values ? option->values : ""; *word;) {
+		size_t len = strcspn(word, " ");
+		fprintf(to, "%.*s\n", (int)len, word);
+		word += len + (word[len] == ' ');
+	}
+}
+
 void option_print_accepted(const struct command *command, FILE *to)
 {
 	for (const struct option *option = command->options; option->set; option++)

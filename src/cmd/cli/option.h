@@ -32,12 +32,10 @@ struct option {
 	int (*set)(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr);
 	size_t offset; /* of the value in the command's struct */
 	unsigned flags;
-	const char *group; /* heading in --help that starts at this option; NULL: as the one before */
-	/*
-	 * When one option of a family is on the command line, the configuration file sets none of the others. NULL: no
-	 * family.
-	 */
-	const char *family;
+	const char *group;  /* heading in --help that starts at this option; NULL: as the one before */
+	const char *family; /* given one of it, the configuration file sets none of the others; NULL: none */
+	const char *values; /* words that the argument, or its parts between commas, can be; NULL: any */
+	void (*print_values)(FILE *to); /* likewise, one in each line, where they stand in a table of their own */
 };
 
 enum { OPTIONS_MAX = 128 }; /* in one table, which ends with an entry whose `set` is NULL */
@@ -138,6 +136,12 @@ void option_print_help(const struct command *command, FILE *to);
 
 /* One line for each spelling that is not hidden: "--freq<TAB>HZ"; "[N]" for an optional argument, "" for none. */
 void option_print_words(const struct command *command, FILE *to);
+
+/*
+ * One line for each word that the argument of an option can be, or one of its parts between commas; nothing where it is
+ * a number or a name. spelling: "-s" or "--sort".
+ */
+void option_print_values(const struct command *command, const char *spelling, FILE *to);
 
 /* One line for each option that changes nothing: "--modules<TAB>why". */
 void option_print_accepted(const struct command *command, FILE *to);

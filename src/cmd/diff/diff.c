@@ -109,6 +109,7 @@ static const struct option diff_table[] = {
 	{.letter = 'c',
 	 .name = "compute",
 	 .arg = "METHOD",
+	 .values = "delta delta-abs ratio",
 	 .help = "Compare by delta (of shares), delta-abs (sorted by its size; the default), ratio (of periods), or "
 		 "wdiff:BASELINE,DATA (difference of periods with weights)",
 	 .set = set_compute,
@@ -118,6 +119,7 @@ static const struct option diff_table[] = {
 	{.letter = 's',
 	 .name = "sort",
 	 .arg = "KEY,...",
+	 .values = "pid tid comm dso symbol cpu srcline srcfile",
 	 .help = "Count together what is equal in these: pid (or tid), comm, dso, symbol, cpu, srcline, srcfile; "
 		 "default "
 		 "dso,symbol",
@@ -150,6 +152,7 @@ static const struct option diff_table[] = {
 	SAMPLE_FILTER_DSOS('d', struct diff_command, filter),
 	{.name = "percentage",
 	 .arg = "HOW",
+	 .values = "absolute relative",
 	 .help = "Shares are of what is shown (relative) or of all samples (absolute, the default)",
 	 .set = sample_filter_set_percentage,
 	 .offset = offsetof(struct diff_command, diff.relative),

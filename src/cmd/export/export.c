@@ -59,6 +59,7 @@ static const struct option export_table[] = {
 	INPUT_OPTIONS(struct export_options, input),
 	{.name = "format",
 	 .arg = "FORMAT",
+	 .print_values = send_print_formats,
 	 .help = "What to write: folded, speedscope, firefox, pprof, perfetto, otlp or sqlite",
 	 .set = set_format,
 	 .offset = offsetof(struct export_options, format),
@@ -99,6 +100,7 @@ static const struct option export_table[] = {
 	 .offset = offsetof(struct export_options, event)},
 	{.name = "count",
 	 .arg = "WHAT",
+	 .values = "period samples",
 	 .help = "The number that folded and speedscope give a stack: the sum of the periods, as report counts "
 		 "(period, the default), or how many samples it has (samples)",
 	 .set = set_count,

@@ -15,6 +15,12 @@
 #include "base/diag.h"
 #include "base/log.h"
 
+void send_print_formats(FILE *to)
+{
+	for (size_t i = 0; export_formats[i]; i++)
+		fprintf(to, "%s\n", export_formats[i]->name);
+}
+
 #define NS_PER_S UINT64_C(1000000000)
 
 /* Path where collectors of OpenTelemetry take profiles. Source: opentelemetry.io/docs/specs/otlp, "OTLP/HTTP". */

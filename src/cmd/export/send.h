@@ -2,6 +2,8 @@
 /* send: sends a recording to a server: rows to ClickHouse, or a profile by HTTP POST. One thread. */
 #pragma once
 
+#include <stdio.h>
+
 #include "cmd/export/feed.h"
 #include "store/store.h"
 
@@ -19,3 +21,6 @@ int send_check(const struct send_options *options, struct diag *reterr);
  * without samples.
  */
 int send_recording(const struct feed_options *feed, const struct send_options *options, struct feed_counts *ret_counts);
+
+/* The words of --format, one in each line. */
+void send_print_formats(FILE *to);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cmd/cli/option.h"
 #include "event/parse/event.h"
@@ -106,6 +107,7 @@ struct bundle_result {
 int bundle_make(const char *path, struct bundle_result *ret, struct diag *reterr);
 
 /* Setters of --writer, --aio and --mmap-output; each stores a struct recording_writer. */
+void print_writers(FILE *to); /* the words of --writer, one in each line */
 int set_writer(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr);
 int set_aio(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr);
 int set_mmap_output(const struct option *option, const char *arg, bool negated, void *value, struct diag *reterr);

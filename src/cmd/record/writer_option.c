@@ -23,6 +23,13 @@ static int unknown_writer(const char *name, struct diag *reterr)
 	return diag_set(reterr, -EINVAL, "no writer \"%s\" in this build; there are %sauto", name, buf_text(&names));
 }
 
+void print_writers(FILE *to)
+{
+	for (const struct writer_ops *const *ops = writers; *ops; ops++)
+		fprintf(to, "%s\n", (*ops)->name);
+	fprintf(to, "auto\n");
+}
+
 static int parse_blocks(const char *text, struct recording_writer *writer, struct diag *reterr)
 {
 	uint64_t blocks;

@@ -108,6 +108,12 @@ static const struct {
 			     .nr = 11}},
 };
 
+void column_print_words(FILE *to)
+{
+	for (size_t i = 0; i < sizeof(column_words) / sizeof(column_words[0]); i++)
+		fprintf(to, "%s\n", column_words[i].word);
+}
+
 static bool list_has(const struct column_list *list, enum hist_column column)
 {
 	for (unsigned i = 0; i < list->nr; i++)

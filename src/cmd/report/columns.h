@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "analyze/report/hierarchy.h"
 #include "analyze/report/hist.h"
@@ -13,6 +14,9 @@ struct buf;
 struct diag;
 struct option;
 struct session;
+
+/* The words that -s and -F know, one in each line. */
+void column_print_words(FILE *to);
 
 struct column_list {
 	enum hist_column columns[HIST_COLUMNS]; /* each at most once */

@@ -39,6 +39,12 @@ static const struct word {
 	{"count", VALUE, GRAPH_COUNT},
 };
 
+static void print_graph_words(FILE *to)
+{
+	for (size_t i = 0; i < sizeof(graph_words) / sizeof(graph_words[0]); i++)
+		fprintf(to, "%s\n", graph_words[i].text);
+}
+
 static void set_field(struct graph_options *options, const struct word *word)
 {
 	switch (word->field) {
@@ -241,6 +247,7 @@ const struct option report_options_table[] = {
 	{.letter = 's',
 	 .name = "sort",
 	 .arg = "KEY,...",
+	 .print_values = column_print_words,
 	 .help = "Count together what is equal in these: comm, dso, symbol, pid (or tid), cpu, socket, srcline, "
 		 "srcfile, parent, trace, state, waker, host, time, cgroup, cgroup_id, weight, local_weight, ins_lat, "
 		 "local_ins_lat, "
@@ -255,6 +262,7 @@ const struct option report_options_table[] = {
 	{.letter = 'F',
 	 .name = "fields",
 	 .arg = "FIELD,...",
+	 .print_values = column_print_words,
 	 .help = "Print these columns, and sort by them: the keys of --sort, and overhead, overhead_sys, overhead_us, "
 		 "overhead_guest_sys, overhead_guest_us, overhead_children, sample, period; with + in front, beside "
 		 "those that are there",
@@ -333,6 +341,7 @@ const struct option report_options_table[] = {
 	{.letter = 'g',
 	 .name = "call-graph",
 	 .arg = "MODE,...",
+	 .print_values = print_graph_words,
 	 .help = "Below the entries print call graphs: graph (default), fractal (shares of the parent), flat, folded "
 		 "or none; caller (with --children the default) or callee; percent, period or count; the least "
 		 "percentage of a branch (default 0.5), the most lines",
@@ -383,6 +392,7 @@ const struct option report_options_table[] = {
 	 .offset = offsetof(struct report_options, hierarchy)},
 	{.name = "percentage",
 	 .arg = "WHAT",
+	 .values = "absolute relative",
 	 .help = "Of filtered tables, print shares of all samples (absolute, the default) or of those that are shown "
 		 "(relative)",
 	 .set = sample_filter_set_percentage,
@@ -439,6 +449,7 @@ const struct option report_options_table[] = {
 	{.letter = 'M',
 	 .name = "disassembler-style",
 	 .arg = "STYLE",
+	 .values = "att intel",
 	 .help = "Show annotated code in the view as att (the default) or intel",
 	 .set = set_code_syntax,
 	 .offset = offsetof(struct report_options, code_syntax),
@@ -451,6 +462,7 @@ const struct option report_options_table[] = {
 	 .offset = offsetof(struct report_options, threads)},
 	{.name = "pretty",
 	 .arg = "KEY",
+	 .values = "normal raw",
 	 .help = "How --threads is printed: normal, a row for each thread, or raw, a line for each value",
 	 .set = set_pretty,
 	 .offset = offsetof(struct report_options, raw_threads)},
@@ -501,6 +513,7 @@ const struct option report_options_table[] = {
 	 .offset = offsetof(struct report_options, stdio)},
 	{.name = "stdio-color",
 	 .arg = "MODE",
+	 .values = "always never auto",
 	 .help = "Colour shares: always, never, or auto (on a terminal, unless NO_COLOR is set), which is the default",
 	 .set = colour_set,
 	 .offset = offsetof(struct report_options, colour),

@@ -221,6 +221,8 @@ static const struct option script_table[] = {
 	{.letter = 'F',
 	 .name = "fields",
 	 .arg = "FIELD,...",
+	 .values = "comm tid pid time cpu event trace ip sym symoff dso addr period iregs uregs misc srcline weight "
+		   "ins_lat phys_addr data_page_size code_page_size cgroup",
 	 .help = "Print these fields: comm, tid, pid, time, cpu, event, trace, ip, sym, symoff, dso, addr, period, "
 		 "iregs, uregs, misc, srcline, weight, ins_lat, phys_addr, data_page_size, code_page_size, cgroup; "
 		 "with + or - before each, these more or less than there are; with hw:, sw:, trace:, raw: or break: in "
