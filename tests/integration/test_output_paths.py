@@ -147,11 +147,12 @@ def test_devices_and_descriptors_are_used(program, device, tmp_path):
 
 
 @pytest.mark.parametrize('options', [[], ['-z'], ['--threads']], ids=' '.join)
-@pytest.mark.parametrize('command, name, words', [
-    ('rm -r x', 'no file', 'x was removed while it was recorded'),
-    ('mv x y', '/y', 'renamed'), ('mv x x.old; echo another >x', '/x.old', 'renamed')])
-def test_output_that_others_move(millrace, tmp_path, options, command, name, words):
-    done = millrace('record', '-e', 'cpu-clock', '-o', 'x', *options, '--', 'sh', '-c', command, cwd=tmp_path)
+@pytest.mark.parametrize('command, name, words, status', [
+    ('rm -r x', 'no file', 'x was removed while it was recorded', 255),
+    ('mv x y', '/y', 'renamed', 0), ('mv x x.old; echo another >x', '/x.old', 'renamed', 0)])
+def test_output_that_others_move(millrace, tmp_path, options, command, name, words, status):
+    done = millrace('record', '-e', 'cpu-clock', '-o', 'x', *options, '--', 'sh', '-c', command, cwd=tmp_path,
+                    status=status)
     place = re.search(r'captured \d+ samples, .* MB in (.*); lost 0', done.err)[1]
     assert place.endswith(name) and words in done.err, done.err
     assert place == 'no file' or millrace('report', '-i', place, cwd=tmp_path).out

@@ -295,7 +295,9 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		record_summary_print(&result);
 	if (!err && result.samples_counted && !result.nr_samples)
 		hint_children(&target, &options->events);
-	if (!err && options->bundle && result.change != OUTPUT_REMOVED)
+	if (!err && result.change == OUTPUT_REMOVED)
+		err = -ENOENT;
+	if (!err && options->bundle)
 		err = bundle(result.output ? result.output : options->output);
 	bool failed = result.has_wait_status && result.wait_status;
 	int status = err                                                         ? EXIT_ERROR

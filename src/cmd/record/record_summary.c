@@ -96,7 +96,8 @@ static size_t enough_for_task_events(const struct recording_result *result)
 static void print_change(const struct recording_result *result)
 {
 	if (result->change == OUTPUT_REMOVED)
-		log_error("%s was removed while it was recorded: nothing of it is left",
+		log_error("%s was removed while it was recorded: nothing of it is left; record again, where no other "
+			  "program removes or replaces files",
 			  result->output ? result->output : "the output");
 	else if (result->change == OUTPUT_RENAMED)
 		log_note("  the file was renamed while it was recorded");
