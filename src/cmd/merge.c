@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/diag.h"
@@ -308,6 +309,23 @@ static void run_fini(struct merge_run *run)
 	free(run->inputs);
 }
 
+/* By one name, or by several names of one file or directory. That is merged as it was asked for. */
+static void note_repeated(char *const paths[], int nr)
+{
+	struct stat one, other;
+
+	for (int i = 1; i < nr; i++)
+		for (int j = 0; j < i; j++) {
+			if (stat(paths[i], &one) || stat(paths[j], &other) || one.st_dev != other.st_dev ||
+			    one.st_ino != other.st_ino)
+				continue;
+			log_note("%s is given twice%s%s: its samples count twice", paths[i],
+				 strcmp(paths[i], paths[j]) ? ", also as " : "",
+				 strcmp(paths[i], paths[j]) ? paths[j] : "");
+			break;
+		}
+}
+
 static int run_status(struct merge_run *run, char *const paths[], int nr)
 {
 	struct diag diag = {0};
@@ -349,6 +367,7 @@ static int merge_run_command(int argc, char **argv)
 	}
 	if (sorted_file_check_path("merge", run.options.output, recordings, (size_t)nr))
 		return COMMAND_USAGE;
+	note_repeated(recordings, nr);
 	sandbox_enter(run.options.output, 0);
 	int status = run_status(&run, recordings, nr);
 	run_fini(&run);

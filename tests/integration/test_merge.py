@@ -369,6 +369,16 @@ def test_recorded_before_the_first_machine_was_started(millrace, tmp_path):
     assert re.findall(r' (\d+\.\d+): ', millrace('script', '-i', out, '--ns').out) == ['0.000000001', '1.000000000']
 
 
+def test_one_recording_twice(records, millrace, tmp_path):
+    """It is said, and done."""
+    a, link = records / 'a', tmp_path / 'link'
+    link.symlink_to(a)
+    for other, words in (a, ''), (link, f', also as {a}'):
+        done = millrace('merge', a, records / 'b', other, '-o', tmp_path / 'out')
+        assert f'{other} is given twice{words}: its samples count twice\n' in done.err and 'of 3 recordings' in done.err
+    assert 'given twice' not in millrace('merge', a, records / 'b', '-o', tmp_path / 'out').err
+
+
 def test_command_line(records, millrace, tmp_path):
     a = records / 'a'
     one_line(millrace('merge', a, status=USAGE), '-o FILE')
