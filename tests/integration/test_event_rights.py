@@ -332,3 +332,16 @@ def test_needed_file_descriptors_are_enough_for_switches(need_root, need_tracefs
                    status=status).err
     err = record(re.search(r'needs (\d+) file descriptors and the limit is 12', record(12, 255))[1], 0)
     assert 'captured' in err and 'Too many open files' not in err, err
+
+
+def test_what_is_wrong_with_a_cgroup(millrace, need_root, tmp_path):
+    """The kernel has one error for both: a directory that is no cgroup that it counts, and no such event."""
+    if ' cgroup' not in pathlib.Path('/proc/mounts').read_text():
+        pytest.skip('no cgroups are mounted')
+    out = ['-o', tmp_path / 'data', '--', 'true']
+    millrace('record', '-a', '-e', 'cpu-clock', '-G', '/', *out)
+    for event in 'cpu-clock', 'software/config=99/':
+        said = millrace('record', '-a', '-e', event, '-G', '..', *out, status=255).err
+        assert f'event {event}: -G: ' in said and 'is not in the hierarchy of cgroups' in said
+    said = millrace('record', '-a', '-e', 'software/config=99/', '-G', '/', *out, status=255).err
+    assert 'no PMU of this machine counts it' in said and '-G' not in said

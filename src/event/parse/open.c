@@ -4,6 +4,7 @@
  * features are given up is perf's, so that the same kernel records the same events for both.
  */
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -305,6 +307,42 @@ static int explain_no_fds(const struct event *event, int err, struct diag *reter
 			event->name, (unsigned long long)limit.rlim_cur);
 }
 
+/* Opens an event that every kernel has, to find out what else an error comes from. 0 or -errno. */
+static int try_dummy(const struct event_open_args *args, int whose, unsigned long flags)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr), .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY, .disabled = 1};
+	AUTO_FD int fd = (int)syscall(SYS_perf_event_open, &attr, whose, args->cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : 0;
+}
+
+/*
+ * Whether the cgroup of -G is what the kernel refuses, not the event: it looks at the cgroup first, and has the same
+ * error for both. Source: kernel/events/core.c, perf_cgroup_connect(), before perf_init_event().
+ */
+static bool is_refused_cgroup(const struct event *event, const struct event_open_args *args)
+{
+	return event->in_cgroup && try_dummy(args, event->cgroup_fd, PERF_FLAG_PID_CGROUP) && !try_dummy(args, -1, 0);
+}
+
+static int explain_cgroup(const struct event *event, int err, struct diag *reterr)
+{
+	char link[32], path[PATH_MAX] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", event->cgroup_fd);
+	ssize_t len = readlink(link, path, sizeof(path) - 1);
+	path[len > 0 ? len : 0] = '\0';
+	if (err == -EINVAL)
+		return diag_set(reterr, err,
+				"event %s: this kernel counts no cgroups (CONFIG_CGROUP_PERF): leave out -G",
+				event->name);
+	return diag_set(reterr, err,
+			"event %s: -G: %s is not in the hierarchy of cgroups that the kernel counts by (controller "
+			"perf_event, or cgroup2), or is removed by now",
+			event->name, path);
+}
+
 /* Fills the diag for -errno `err` and returns it. */
 static int explain_open(const struct event *event, int err, const struct event_open_args *args, struct diag *reterr)
 {
@@ -314,6 +352,8 @@ static int explain_open(const struct event *event, int err, const struct event_o
 		return diag_set(reterr, err,
 				"event %s: a seccomp filter refuses perf_event_open(2): " EVENT_OPEN_FILTER_ADVICE,
 				event->name);
+	if ((err == -ENOENT || err == -EBADF || err == -EINVAL) && is_refused_cgroup(event, args))
+		return explain_cgroup(event, err, reterr);
 	switch (-err) {
 	case EACCES:
 	case EPERM: return explain_permission(event, err, pid, reterr);
