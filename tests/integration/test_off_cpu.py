@@ -602,6 +602,34 @@ def check_direct_switches(path, tids):
     return direct
 
 
+@pytest.mark.parametrize('options', [[], ['-z', '--threads'], ['--overwrite'], ['--switch-output=500K']])
+def test_names_of_wakers_that_are_not_recorded(millrace, spawn, tmp_path, options):
+    """Of a process that is no target: its name, and what its addresses are, once in each file."""
+    path, cpu = tmp_path / 'perf.data', str(min(os.sched_getaffinity(0)))
+    three_files = ['sh', '-c', f'until [ $(ls {path}* | wc -l) -ge 3 ]; do sleep 0.05; done']
+    switches = options == ['--switch-output=500K']
+    # On one CPU: of a wake-up on an idle one there may be no event.
+    yes = spawn(['taskset', '-c', cpu, 'yes'], stdout=-1)
+    cat = spawn(['taskset', '-c', cpu, 'cat'], stdin=yes.stdout, stdout=-3)
+    wait_until(lambda: pathlib.Path(f'/proc/{cat.pid}/comm').read_text() == 'cat\n', 'the reader')
+    wait_until(lambda: pathlib.Path(f'/proc/{yes.pid}/comm').read_text() == 'yes\n', 'the writer')
+    millrace('record', '-e', 'dummy', '-g', '--off-cpu=0', '--off-cpu-wakers', *options, '-p', cat.pid, '-o', path,
+             '--', *(three_files if switches else ['sleep', '0.3']))
+    paths = sorted(tmp_path.glob('perf.data*'))
+    for each in paths[:-1] if switches else paths:  # of the last one there may be no more than the header
+        check_waker(millrace, each, yes.pid)
+
+
+def check_waker(millrace, path, pid):
+    events = json.loads(millrace('report', '-i', path, '--json', '-s', 'waker').out)['events']
+    wakers = [row['waker'] for event in events for row in event['entries'] if str(row['waker']).endswith(f':{pid}')]
+    assert wakers == [f'yes:{pid}']
+    text = millrace('script', '-i', path, '-F', 'event,wait,ip,sym,dso').out
+    chains = re.findall(rf'waker={pid}/{pid}\n(?:\t.*\n)*    woken in:\n((?:\t.*\n)+)', text)
+    assert chains and all('libc.so.6' in chain for chain in chains)
+    assert millrace('report', '-D', '-i', path).out.count(f'PERF_RECORD_COMM: yes:{pid}/') == 1
+
+
 def test_direct_switches_of_an_ordinary_user(program, ordinary, spawn, steady_sysctl):
     """From one own task to another: a wait ends when the other leaves the CPU, not when the kernel is done with it."""
     directory, who = ordinary

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "record/order/ordered_stage.h"
 #include "stream/batch_pool.h"
@@ -30,7 +31,7 @@ struct test_record {
 
 static struct {
 	uint64_t last_ns;
-	size_t nr_taken, nr_removed, nr_added, nr_shortened, nr_given_up, nr_ended;
+	size_t nr_taken, nr_taken_before, nr_removed, nr_added, nr_shortened, nr_given_up, nr_ended;
 	bool last_end;
 } seen;
 
@@ -136,8 +137,24 @@ static void feed(struct writer *writers_of[OUTPUTS], uint64_t *number)
 	}
 }
 
+/* While the lock is released other outputs go on. */
+static int before_pass(void *ctx, struct buf *front)
+{
+	const struct test_record more = {.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .number = UINT64_MAX};
+	struct ordered_stages *const *stages = ctx;
+
+	if (seen.nr_taken == seen.nr_taken_before)
+		return 0;
+	seen.nr_taken_before = seen.nr_taken;
+	seen.nr_added++;
+	ordered_stages_unlock(*stages);
+	buf_put(front, &more, sizeof(more));
+	ordered_stages_lock(*stages);
+	return buf_status(front);
+}
+
 static const struct ordered_ops test_ops = {
-	.name = "test", .look_at = look_at, .take = take, .give_up = give_up, .end = end};
+	.name = "test", .look_at = look_at, .take = take, .give_up = give_up, .before_pass = before_pass, .end = end};
 
 struct output {
 	struct writer *writer;
@@ -182,7 +199,7 @@ static void check(size_t budget_bytes, size_t nr_workers)
 	uint64_t number = 0, stored = 0;
 
 	memset(&seen, 0, sizeof(seen));
-	assert_int_equal(ordered_stages_new(&test_ops, NULL, &stages), 0);
+	assert_int_equal(ordered_stages_new(&test_ops, &stages, &stages), 0);
 	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	for (unsigned o = 0; o < OUTPUTS; o++) {
 		open_output(pool, stages, o, &outputs[o]);
@@ -321,7 +338,7 @@ static void test_next_output_has_older_records(void **state)
 
 	(void)state;
 	memset(&seen, 0, sizeof(seen));
-	assert_int_equal(ordered_stages_new(&test_ops, NULL, &stages), 0);
+	assert_int_equal(ordered_stages_new(&test_ops, &stages, &stages), 0);
 	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
 	open_output(pool, stages, 0, &former);
 	feed_pass(former.writer, 1000, true);

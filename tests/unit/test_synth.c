@@ -588,7 +588,8 @@ static void maps_of_several_threads_are_those_of_one(void **state)
 static void a_process_whose_first_thread_ended_has_maps(void **state)
 {
 	const struct synth_params params = {.mmap2 = true}, no_maps = {.mmap2 = true, .skip_maps = true};
-	AUTO_BUF struct buf process = {0}, thread = {0}, all = {0}, none = {0};
+	const struct synth_params named = {.mmap2 = true, .only_named = true};
+	AUTO_BUF struct buf process = {0}, thread = {0}, all = {0}, none = {0}, all_named = {0}, thread_named = {0};
 	int ends[2];
 	pid_t tid;
 
@@ -612,6 +613,8 @@ static void a_process_whose_first_thread_ended_has_maps(void **state)
 	assert_int_equal(synth_process(&params, pid, &process), 0);
 	assert_int_equal(synth_threads(&params, &tid, 1, &thread), 0);
 	assert_int_equal(synth_threads(&params, (pid_t[]){pid, tid}, 2, &all), 0);
+	assert_int_equal(synth_threads(&named, (pid_t[]){pid, tid}, 2, &all_named), 0);
+	assert_int_equal(synth_threads(&named, &tid, 1, &thread_named), 0);
 	assert_int_equal(synth_process(&no_maps, pid, &none), 0);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -623,6 +626,9 @@ static void a_process_whose_first_thread_ended_has_maps(void **state)
 	assert_int_equal(count_records(&all, PERF_RECORD_MMAP2, pid), nr);
 	assert_int_equal(count_records(&none, PERF_RECORD_MMAP2, pid), 0);
 	assert_int_equal(count_records(&process, PERF_RECORD_COMM, pid), 2);
+	assert_memory_equal(all_named.data, all.data, all.len);
+	assert_int_equal(count_records(&thread_named, PERF_RECORD_MMAP2, pid), 0);
+	assert_int_equal(count_records(&thread_named, PERF_RECORD_COMM, pid), 1);
 }
 
 /* The records of these processes among those of all tasks, in their order. */

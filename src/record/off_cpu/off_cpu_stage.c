@@ -67,6 +67,8 @@ struct off_cpu_stages {
 	struct buf *snapshot;                     /* where the waits of one go; NULL: they go to that place */
 	struct buf left;                          /* struct left, by CPU */
 	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
+	struct hash_table wakers;                 /* by tid, of threads and processes: those that are described */
+	struct buf new_wakers;                    /* uint32_t tid: of those, who are yet to be described */
 	struct hash_table ring_numbers;           /* by id of an event: the number of its ring + 1 */
 	struct buf rings;                         /* struct ring_state, by the number */
 	struct buf counts_of_rings;               /* uint64_t, for count_lost() */
@@ -145,6 +147,33 @@ static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
 	return waits_run(stages->waits, &place);
 }
 
+/* Of a task that is not recorded nothing else tells its name, and what its addresses are. */
+static int note_waker(struct off_cpu_stages *stages, uint32_t tid)
+{
+	if (!tid || tid == UINT32_MAX || waits_knows(stages->waits, tid) ||
+	    hash_table_find_number(&stages->wakers, tid))
+		return 0;
+	buf_put(&stages->new_wakers, &tid, sizeof(tid));
+	int err = buf_status(&stages->new_wakers);
+	return err ? err : hash_table_add_number(&stages->wakers, tid, true);
+}
+
+/* The lock is held, and released while procfs is read. */
+static int describe_wakers(void *ctx, struct buf *out)
+{
+	struct off_cpu_stages *stages = ctx;
+	AUTO_BUF struct buf wakers = stages->new_wakers;
+
+	if (!wakers.len)
+		return 0;
+	stages->new_wakers = (struct buf){0};
+	ordered_stages_unlock(stages->ordered);
+	int err = stages->params.describe(stages->params.ctx, (const uint32_t *)wakers.data,
+					  wakers.len / sizeof(uint32_t), out);
+	ordered_stages_lock(stages->ordered);
+	return err;
+}
+
 static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 {
 	/* Of common_flags: include/linux/trace_events.h, TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ. */
@@ -165,7 +194,11 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 	struct waits_waker waker = {.pid = interrupt ? 0 : sample.pid,
 				    .tid = interrupt ? 0 : sample.tid,
 				    .ips = {sample.ips, sample.nr_ips * sizeof(*sample.ips)}};
-	return waits_wake(stages->waits, sample.time, (uint32_t)tid, &waker);
+	bool describes = stages->params.describe && waits_knows(stages->waits, (uint32_t)tid);
+	int err = describes ? note_waker(stages, waker.pid) : 0;
+	if (describes && !err)
+		err = note_waker(stages, waker.tid);
+	return err ? err : waits_wake(stages->waits, sample.time, (uint32_t)tid, &waker);
 }
 
 static int take_sample(struct off_cpu_stages *stages, struct ordered_record *record)
@@ -499,6 +532,8 @@ static int end(void *ctx, struct ordered_record *place, bool last)
 	struct off_cpu_stages *stages = ctx;
 
 	stages->place = place;
+	if (!stages->end_ns) /* the outputs that follow, whose records come behind these, describe them once more */
+		hash_table_clear(&stages->wakers);
 	if (!last)
 		return 0;
 	int err = switch_until(stages, stages->end_ns);
@@ -511,6 +546,7 @@ static const struct ordered_ops ops = {
 	.take = take,
 	.give_up = give_up,
 	.before_take = before_take,
+	.before_pass = describe_wakers,
 	.all_came = all_came,
 	.end = end,
 };
@@ -633,6 +669,8 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	waits_free(stages->waits);
 	ring_events_fini(&stages->events);
 	time_queue_fini(&stages->switched);
+	hash_table_fini(&stages->wakers);
+	buf_fini(&stages->new_wakers);
 	hash_table_fini(&stages->ring_numbers);
 	buf_fini(&stages->rings);
 	buf_fini(&stages->counts_of_rings);
@@ -773,6 +811,7 @@ int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window *windo
 	if (stages->end_ns && window->to_ns > stages->end_ns)
 		window->to_ns = stages->end_ns;
 	stages->snapshot = &kept;
+	hash_table_clear(&stages->wakers);
 	switch_before(stages, window->from_ns);
 	int err = take_all_found(stages, *window);
 	err = err ? err : take_snapshot(stages, *window, records, &kept);
@@ -782,6 +821,7 @@ int off_cpu_snapshot(struct off_cpu_stages *stages, struct off_cpu_window *windo
 	waits_free(stages->waits);
 	stages->waits = make_waits(stages);
 	stages->snapshot = NULL;
+	err = err ? err : describe_wakers(stages, &kept);
 	if (!err)
 		err = stages->waits ? buf_status(&kept) : -ENOMEM;
 	ordered_stages_unlock(stages->ordered);

@@ -36,6 +36,12 @@ struct off_cpu_params {
 	 */
 	void (*count_lost)(void *ctx, uint64_t ret_nr_lost[]);
 	bool (*has_ended)(void *ctx, uint32_t tid); /* that task, by now; likewise */
+	/*
+	 * Appends records that describe these threads and processes, which are not recorded themselves and have woken
+	 * tasks that are: once in a file. Nothing of those that have ended. 0 or -ENOMEM. Called by workers, and by
+	 * off_cpu_snapshot(). NULL: all tasks are recorded.
+	 */
+	int (*describe)(void *ctx, const uint32_t tids[], size_t nr, struct buf *out);
 	void *ctx;
 };
 

@@ -139,6 +139,11 @@ bool waits_has(const struct waits *waits, uint32_t tid)
 	return task && (task->where == ON || task->where == OFF);
 }
 
+bool waits_knows(const struct waits *waits, uint32_t tid)
+{
+	return find(waits, tid);
+}
+
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid)
 {
 	struct task *task = is_task(tid) ? make(waits, pid, tid) : NULL;

@@ -55,6 +55,9 @@ int waits_stop(struct waits *waits, uint64_t stop_ns);
 /* Is it known of that task whether it runs? */
 bool waits_has(const struct waits *waits, uint32_t tid);
 
+/* Was anything told of that task? */
+bool waits_knows(const struct waits *waits, uint32_t tid);
+
 /* A task existed before the start; whether it runs is not known. */
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
 

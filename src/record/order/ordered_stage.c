@@ -348,6 +348,21 @@ static int pass_on(struct ordered_stage *stage)
 	return err;
 }
 
+/* In front of what was added so far. The lock is held. */
+static int add_front(struct ordered_stages *stages)
+{
+	AUTO_BUF struct buf front = {0};
+	int err = stages->ops->before_pass ? stages->ops->before_pass(stages->ctx, &front) : 0;
+
+	if (!front.len)
+		return err;
+	buf_put(&front, stages->added.data, stages->added.len);
+	buf_fini(&stages->added);
+	stages->added = front;
+	front = (struct buf){0};
+	return err ? err : buf_status(&stages->added);
+}
+
 /* What can be taken now. The lock is held. */
 static int take_complete(struct ordered_stage *stage)
 {
@@ -357,10 +372,10 @@ static int take_complete(struct ordered_stage *stage)
 	uint64_t complete_ns = find_horizon(stages);
 	int err = stages->ops->before_take ? stages->ops->before_take(stages->ctx, complete_ns, stages->horizon_ns) : 0;
 	int take_err = take_until(stages, stages->horizon_ns);
-	err = err ? err : take_err;
+	int front_err = add_front(stages);
 	int pass_err = pass_on(stage);
 
-	return err ? err : pass_err;
+	return err ? err : take_err ? take_err : front_err ? front_err : pass_err;
 }
 
 /* One record of a batch that came. */

@@ -19,6 +19,7 @@
 #include "base/span.h"
 #include "stream/stage.h"
 
+struct buf;
 struct ordered_batch;
 struct ordered_stages;
 struct perf_event_header;
@@ -55,6 +56,12 @@ struct ordered_ops {
 	 * those, and for all that the kernel wrote before complete_ns (CLOCK_MONOTONIC). 0 or -errno.
 	 */
 	int (*before_take)(void *ctx, uint64_t complete_ns, uint64_t horizon_ns);
+	/*
+	 * NULL: nothing is done. Called after take(), before batches are passed on: appends whole records, which are
+	 * passed on in front of those that take() has added. It may release the lock for a while, as for reading files.
+	 * 0 or -errno.
+	 */
+	int (*before_pass)(void *ctx, struct buf *front);
 	/*
 	 * NULL: nothing is done. Called when look_at() was called for all records of all outputs that are open, before
 	 * take() for those that wait. Further outputs may follow. 0 or -errno.

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "perfdata/attr.h"
 #include "perfdata/callchain.h"
 #include "perfdata/ledger.h"
 #include "record/off_cpu/off_cpu_stage.h"
@@ -22,6 +23,7 @@
 #include "record/setup/options.h"
 #include "record/setup/plan.h"
 #include "record/setup/target.h"
+#include "record/synth/synth.h"
 #include "tasks/off_cpu.h"
 
 /* From when to when events were disabled: CLOCK_MONOTONIC. */
@@ -59,6 +61,24 @@ static bool has_ended(void *ctx, uint32_t tid)
 {
 	(void)ctx;
 	return syscall(SYS_tkill, (pid_t)tid, 0) && errno == ESRCH;
+}
+
+/* What an address is, only call chains of wakers ask. */
+static int describe(void *ctx, const uint32_t tids[], size_t nr, struct buf *out)
+{
+	const struct off_cpu_run *run = ctx;
+	const struct synth_options *wanted = &run->options->synth;
+	const struct synth_params params = {
+		.trailer_bytes = sample_id_bytes(&run->events[0].attr),
+		.mmap2 = true,
+		.skip_tasks = wanted->no_tasks,
+		.skip_maps = wanted->no_maps || !run->options->sampling.off_cpu.wakers,
+		.only_named = true,
+		.maps_timeout_ms = wanted->maps_timeout_ms,
+	};
+	int err = synth_threads(&params, (const pid_t *)tids, nr, out);
+
+	return err == -ENOMEM ? err : buf_status(out);
 }
 
 /* In which rings the records of events are. */
@@ -117,6 +137,7 @@ int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct
 					.has_ended = has_ended,
 					.ctx = run};
 
+	stages.describe = stages.all_tasks ? NULL : describe;
 	*run = (struct off_cpu_run){.options = options,
 				    .set = set,
 				    .plan = params->plan,

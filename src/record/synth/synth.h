@@ -32,6 +32,7 @@ struct synth_params {
 	bool build_ids;       /* in MMAP2, in place of the inode */
 	bool skip_tasks;      /* no COMM and FORK records */
 	bool skip_maps;
+	bool only_named;          /* synth_threads(): no first threads that are not in the list */
 	unsigned maps_timeout_ms; /* limit for reading the maps of one process; 0: none */
 	unsigned nr_threads;      /* that read procfs of all tasks; 0: as many as are useful */
 };
@@ -64,7 +65,8 @@ int synth_process(const struct synth_params *params, pid_t pid, struct buf *out)
 
 /*
  * These threads (-t), in this order, and the maps of their processes: the maps of a process come behind its first
- * thread, which is added if it is not in the list. Threads that have ended are skipped; -ESRCH when all have.
+ * thread, which is added if it is not in the list; with only_named neither is then. Threads that have ended are
+ * skipped; -ESRCH when all have.
  */
 int synth_threads(const struct synth_params *params, const pid_t *tids, size_t nr, struct buf *out);
 

@@ -374,9 +374,10 @@ int synth_threads(const struct synth_params *params, const pid_t *tids, size_t n
 		nr_found++;
 		put_task(&walk, &task, PUT_COMM);
 		/* the maps belong to the first thread: it is added, once, when it was not named */
-		if (tgid == tids[i] || task_read(&walk, tgid, tgid, &leader))
+		const bool leader_named = tids_have(tids, nr, tgid);
+		if (tgid == tids[i] || (params->only_named && !leader_named) || task_read(&walk, tgid, tgid, &leader))
 			continue;
-		if (!tids_have(tids, nr, tgid) && !tids_have(added, nr_added, tgid)) {
+		if (!leader_named && !tids_have(added, nr_added, tgid)) {
 			put_task(&walk, &leader, PUT_COMM);
 			added[nr_added++] = tgid;
 		}
