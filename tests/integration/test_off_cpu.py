@@ -880,6 +880,23 @@ def test_names_of_wall_time(millrace, tmp_path):
         assert 'parallelism' in done.err and len(done.err.splitlines()) == 1 and not done.out
 
 
+def test_names_of_waits_without_a_place(millrace, tmp_path):
+    """Each says what it is, not address 0, whatever the sample before it was."""
+    path, names = tmp_path / 'perf.data', {
+        STARTING: '[starting: it has not run yet]', SUM: '[several short times]', GOES_ON: None,
+        UNKNOWN: '[unknown: records were lost]', UNKNOWN | STARTING: '[unknown: records were lost]'}
+    waits = [perf_file.sample(2, 6, 0, 7 << 32 | 7, 1000 + at, 0, 10, 20 | flags << 32, 0, 1, 0)
+             for at, flags in enumerate([*names, *names])]
+    made_recording(path, made_sample(7, 900, 0, 500), *waits, made_wait(7, 3000, 0, 900))
+    rows = json.loads(millrace('report', '-i', path, '--json', '-s', 'sym').out)['events'][-1]['entries']
+    shown = [(row['sym'], row.get('address'), row['samples']) for row in rows]
+    assert sorted(shown, key=str) == sorted([
+        ('[starting: it has not run yet]', None, 2), ('[several short times]', None, 2), (None, '0', 2),
+        ('[unknown: records were lost]', None, 4), (None, '0x1000', 1)], key=str)
+    text = millrace('report', '-i', path, '--stdio', '-s', 'sym').out
+    assert all(f'[.] {name}' in text for name in names.values() if name)
+
+
 def test_a_wait_is_one_sample(millrace, tmp_path):
     """Of rows of states it is a sample of that before it could run; from then on only the time counts."""
     path = tmp_path / 'perf.data'

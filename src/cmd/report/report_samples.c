@@ -179,9 +179,16 @@ static struct sample_key cell_key(const struct samples *samples, const struct se
 }
 
 /* Times and fields are each sample's own. */
+/* Of times off the CPU; what they say of themselves is not in a key. */
+static bool has_no_place(const struct sample *sample)
+{
+	return !sample->ip && sample->present & PERF_SAMPLE_IP;
+}
+
 static bool can_be_cached(const struct samples *samples, const struct sample *sample)
 {
-	return !samples->not_cacheable && sample_has_key(samples->machine, sample, samples->chains);
+	return !samples->not_cacheable && !has_no_place(sample) &&
+	       sample_has_key(samples->machine, sample, samples->chains);
 }
 
 static void set_filtered(const struct samples *samples, struct hist_place *place)
@@ -262,6 +269,23 @@ static int find_chain(struct samples *samples, struct task *task, const struct s
 	return intern_chain(samples, samples->frames, nr, place, ret);
 }
 
+/* In place of an address, which such a time off the CPU does not have. */
+static void name_wait(const struct session_record *record, struct hist_place *place)
+{
+	static const struct symbol lost = {.name = "[unknown: records were lost]", .by_name = true},
+				   starting = {.name = "[starting: it has not run yet]", .by_name = true},
+				   several = {.name = "[several short times]", .by_name = true};
+	struct off_cpu_wait wait;
+
+	if (place->symbol || !off_cpu_is_event(record->event) || off_cpu_decode(&record->sample, &wait))
+		return;
+	place->symbol = wait.flags & OFF_CPU_UNKNOWN    ? &lost
+			: wait.flags & OFF_CPU_STARTING ? &starting
+			: wait.flags & OFF_CPU_SUM      ? &several
+							: NULL;
+	place->address = 0;
+}
+
 /* 1; 0: it is not counted; -errno. */
 static int find_place(struct samples *samples, struct task *task, const struct session_record *record,
 		      struct hist_place *ret)
@@ -286,6 +310,8 @@ static int find_place(struct samples *samples, struct task *task, const struct s
 	int err = samples->details ? details_of_sample(samples->details, record, &at, &ret->details, &samples->why) : 0;
 	if (err)
 		return err;
+	if (has_no_place(sample))
+		name_wait(record, ret);
 	set_filtered(samples, ret);
 	return 1;
 }
@@ -438,18 +464,6 @@ static int take_access(struct samples *samples, struct event_samples *event, str
 	return err;
 }
 
-/* In place of an address: of a time that is not known there may be none. */
-static void name_unknown_time(const struct samples *samples, const struct sample *sample, struct hist_place *place)
-{
-	static const struct symbol lost = {.name = "[unknown: records were lost]", .by_name = true};
-
-	if (sample->ip || place->symbol)
-		return;
-	place->symbol = &lost;
-	place->address = 0;
-	set_filtered(samples, place);
-}
-
 /*
  * A time off the CPU in two parts, with a state each, where that makes a difference: before the task could run again,
  * and then. It is one sample, but for the rows of states: there it is one in both.
@@ -465,8 +479,6 @@ static int take_wait(struct samples *samples, struct event_samples *event, struc
 
 	if (err <= 0)
 		return err;
-	if (samples->wall && wait->flags & OFF_CPU_UNKNOWN)
-		name_unknown_time(samples, &record->sample, &place);
 	err = samples->chains ? find_chain(samples, task, record, &place, &chain) : 0;
 	const struct hist_details *details = place.details;
 	for (unsigned ready = 0; ready < 2 && !err; ready++) {
