@@ -115,6 +115,12 @@ char *digits_put_hundredths(char *to, double number);
  */
 void text_format(char *to, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
+/* What ends a noun behind a number: "1 sample", "2 samples". */
+static inline const char *text_s(uint64_t nr)
+{
+	return nr == 1 ? "" : "s";
+}
+
 /*
  * The edit distance: the number of letters to insert, delete, change or swap with their neighbour to turn `a` into `b`.
  * Only the first 63 letters count.

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
@@ -343,8 +344,8 @@ static int run_status(struct merge_run *run, char *const paths[], int nr)
 	}
 	for (size_t i = 0; i < run->nr_inputs; i++)
 		input_report_late(run->sessions[i]);
-	log_note("%s: %" PRIu64 " records, %.1f MB, of %zu recording%s", run->options.output, run->nr_records,
-		 (double)bytes / 1e6, run->nr_inputs, run->nr_inputs == 1 ? "" : "s");
+	log_note("%s: %" PRIu64 " record%s, %.1f MB, of %zu recording%s", run->options.output, run->nr_records,
+		 text_s(run->nr_records), (double)bytes / 1e6, run->nr_inputs, text_s(run->nr_inputs));
 	return run->input_err ? INPUT_EXIT_ERROR : 0;
 }
 

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/span.h"
+#include "base/text.h"
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
 #include "cmd/input/sandbox.h"
@@ -222,13 +223,15 @@ static void report_result(const char *path, const struct recover_result *result)
 	else if (result->damage.nr && !result->data_bytes)
 		log_note("%s is whole without them", path);
 	else if (result->nr_extents)
-		log_note("%s is whole; its index has %zu extents", path, result->nr_extents);
+		log_note("%s is whole; its index has %zu extent%s", path, result->nr_extents,
+			 text_s(result->nr_extents));
 	else if (result->was_whole)
 		log_note("%s is whole: nothing to recover", path);
 	else if (result->samples_counted)
-		log_note("%s: recovered %" PRIu64 " samples, %.3f MB; %" PRIu64
+		log_note("%s: recovered %" PRIu64 " sample%s, %.3f MB; %" PRIu64
 			 " bytes behind the last whole record were cut off",
-			 path, result->nr_samples, (double)result->data_bytes / 1e6, result->dropped_bytes);
+			 path, result->nr_samples, text_s(result->nr_samples), (double)result->data_bytes / 1e6,
+			 result->dropped_bytes);
 	else
 		log_note("%s: recovered %.3f MB; %" PRIu64 " bytes behind the last whole record were cut off", path,
 			 (double)result->data_bytes / 1e6, result->dropped_bytes);
@@ -252,8 +255,8 @@ static void report_damage(const char *path, const struct damage_list *list)
 			snprintf(records, sizeof(records), ", which held %" PRIu64 " bytes of records",
 				 damage->record_bytes);
 		if (damage->nr_samples != UINT64_MAX)
-			snprintf(samples, sizeof(samples), "%s %" PRIu64 " samples", *records ? "," : ", which held",
-				 damage->nr_samples);
+			snprintf(samples, sizeof(samples), "%s %" PRIu64 " sample%s", *records ? "," : ", which held",
+				 damage->nr_samples, text_s(damage->nr_samples));
 		log_error("%s%s: offset %#" PRIx64 ": %" PRIu64 " bytes are damaged%s%s", path, part, damage->offset,
 			  damage->bytes, records, samples);
 	}

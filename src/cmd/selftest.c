@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/cli/command.h"
 #include "cmd/cli/json_writer.h"
 #include "cmd/cli/terminal.h"
@@ -193,9 +194,10 @@ static int run_all(struct selftest *test)
 		json_end(&test->json);
 		printf("\n");
 	} else if (test->nr_failed) {
-		printf("# %zu of %zu recordings FAILED\n", test->nr_failed, test->nr_run);
+		printf("# %zu of %zu recording%s FAILED\n", test->nr_failed, test->nr_run, text_s(test->nr_run));
 	} else {
-		printf("# %zu recordings: captured + lost = generated in each, nothing twice\n", test->nr_run);
+		printf("# %zu recording%s: captured + lost = generated%s, nothing twice\n", test->nr_run,
+		       text_s(test->nr_run), test->nr_run == 1 ? "" : " in each");
 	}
 	if (test->some_left_out)
 		log_note("recordings with small rings are left out: this kernel does not count what it drops (Linux "

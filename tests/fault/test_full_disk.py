@@ -73,7 +73,7 @@ def check_records_behind_which_is_no_room(millrace, programs, file, options):
     unwritten = re.search(r'(\d+) bytes of records could not be written', done.err)[1]
     lost = int(re.search(r'; lost (\d+)', done.err)[1])
     read = millrace('script', '-F', 'event', '-i', file)
-    in_file = re.fullmatch(r'(?:millrace: this recording lost (\d+) records in \d+ places\n)?', read.err)
+    in_file = re.fullmatch(r'(?:millrace: this recording lost (\d+) records? in \d+ places?\n)?', read.err)
     assert in_file and int(in_file[1] or 0) <= lost, (done.err, read.err)
     assert len(read.out.splitlines()) == captured > 1000, done.err
     assert f'Not counted: {unwritten} bytes of records' in millrace('report', '--loss', '-i', file).out
@@ -94,7 +94,7 @@ def test_full_quota(millrace, programs, need_tracefs, quota, options):
 def test_what_is_missing_is_said_on_a_full_disk(millrace, programs, need_tracefs, tmpfs, options):
     """In a directory, too, and no samples are given up for it, of which a disk of this size has room for millions."""
     said = check_records_behind_which_is_no_room(millrace, programs, tmpfs('8m') / 'p.data', options)
-    assert 'were removed' not in said
+    assert ' at the end of the file w' not in said
 
 
 def test_as_few_samples_as_needed_make_room(millrace, programs, need_tracefs, tmpfs):
@@ -103,7 +103,7 @@ def test_as_few_samples_as_needed_make_room(millrace, programs, need_tracefs, tm
     done = millrace('record', '-c', '1', '-m', '1M', '-e', 'syscalls:sys_enter_*', '-o', file, '--',
                     programs / 'syscalls', '-t', '2', '-n', '2000000000', status=255)
     captured = int(re.search(r'captured (\d+) samples', done.err)[1])
-    removed = int(re.search(r'(\d+) samples at the end of the file were removed', done.err)[1])
+    removed = int(re.search(r'(\d+) samples? at the end of the file w\w+ removed', done.err)[1])
     assert 0 < removed < captured / 12, done.err
     assert millrace('script', '-F', 'event', '-i', file).out.count('syscalls:sys_enter_') == captured
 

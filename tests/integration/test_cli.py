@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 
+import perf_file
 import pytest
 
 from conftest import MILLRACE, ROOT
@@ -184,3 +185,16 @@ def test_closed_descriptors(damaged, millrace, tmp_path, closed):
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           preexec_fn=lambda: [os.close(number) for number in closed], check=False)
     assert done.returncode == 0 and millrace('script', '-i', tmp_path / 'data')
+
+
+def test_one_has_no_plural(millrace, tmp_path):
+    """Of a recording of one sample, in which one record was lost, in one place."""
+    data, lost = tmp_path / 'data', struct.pack('<IHHQQ', 2, 0, 24, 0, 1)
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4)
+    data.write_bytes(perf_file.build([attr], {}, records=perf_file.sample(2, 4096, 7 << 32 | 7, 1000) + lost))
+    assert 'this recording lost 1 record in 1 place\n' in millrace('report', '-i', data).err
+    assert '1 sample, 1 stack, ' in millrace('export', '--format=folded', '-i', data, '-o', tmp_path / 'out').err
+    millrace('flame', '-i', data, '-o', tmp_path / 'page.html')
+    assert '"1 sample."' in (tmp_path / 'page.html').read_text()
+    data.write_bytes(perf_file.build([attr], {}, records=lost))
+    assert ': 1 record, 0.0 MB, of 1 recording\n' in millrace('merge', '-o', tmp_path / 'merged', data).err

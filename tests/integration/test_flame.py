@@ -146,7 +146,7 @@ def test_records_out_of_order(millrace, tmp_path, command):
     attr = perf_file.attr(type=1, sample_period=10, sample_type=1 | 2 | 4)
     data.write_bytes(perf_file.build([attr], {}, records=b''.join(records)))
     words = [{'DATA': data, 'OUT': tmp_path / 'page'}.get(word, word) for word in command.split()]
-    assert '1 records are out of order' in millrace(*words).err
+    assert '1 record is out of order' in millrace(*words).err
 
 
 @pytest.fixture(scope='module')

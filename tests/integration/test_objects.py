@@ -395,7 +395,7 @@ def test_the_limit_is_that_of_all_files(program, builds, tmp_path):
     for path in kept:
         path.unlink()
     assert len(kept) == 1, done.err
-    assert '1 objects to which their paths do not lead are not kept: together they are larger than 1073 MB' in done.err
+    assert '1 object to which its path does not lead is not kept: all together would be larger than 1073 MB' in done.err
 
 
 def test_kept_once_in_a_directory_of_choice(record_what_goes, builds, tmp_path):

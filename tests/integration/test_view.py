@@ -923,7 +923,7 @@ def test_records_out_of_order(tmp_path):
     made(tmp_path / 'perf.data', 1 | 2 | 4, *times)
     with Screen(['report', '-i', tmp_path / 'perf.data']) as screen:
         screen.press('q', 'ended with status 0')
-        assert screen.err().count('1 records are out of order') == 1
+        assert screen.err().count('1 record is out of order') == 1
 
 
 def test_hostile_names(place, millrace, tmp_path):

@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/agent/agent.h"
 #include "cmd/agent/child.h"
 #include "cmd/agent/spool.h"
@@ -427,8 +428,9 @@ static void refused(struct agent *agent, const char *message)
 	AUTO_FREE char *path = spool_path(&agent->spool, &agent->spool.pieces[0]);
 	bool is_kept = path && rename(path, agent->refused) == 0;
 
-	log_error("a piece is refused and no longer delivered: %" PRIu64 " samples, kept as %s: %s",
-		  agent->spool.pieces[0].samples, is_kept ? agent->refused : "nothing", message);
+	log_error("a piece is refused and no longer delivered: %" PRIu64 " sample%s, kept as %s: %s",
+		  agent->spool.pieces[0].samples, text_s(agent->spool.pieces[0].samples),
+		  is_kept ? agent->refused : "nothing", message);
 	add_sum(&agent->status.refused, &agent->spool.pieces[0]);
 	spool_remove(&agent->spool, 0);
 	agent->nr_refusals = 0;

@@ -12,6 +12,7 @@
 
 #include "base/diag.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/cli/command.h"
 #include "cmd/export/feed.h"
 #include "cmd/export/send.h"
@@ -141,11 +142,13 @@ static struct feed_options feed_of(const struct export_options *options)
 static void say_left_out(const struct export_options *options, const struct feed_counts *counts)
 {
 	if (counts->nr_left_out && !options->event && options->format)
-		log_note("%" PRIu64 " samples of other events are left out: %s has one event; choose it with --event",
-			 counts->nr_left_out, options->format->name);
+		log_note("%" PRIu64 " sample%s of other events %s left out: %s has one event; choose it with --event",
+			 counts->nr_left_out, text_s(counts->nr_left_out), counts->nr_left_out == 1 ? "is" : "are",
+			 options->format->name);
 	if (counts->nr_without_time)
-		log_note("%" PRIu64 " samples without a time are left out: %s shows each at its time",
-			 counts->nr_without_time, options->format->name);
+		log_note("%" PRIu64 " sample%s without a time %s left out: %s shows each at its time",
+			 counts->nr_without_time, text_s(counts->nr_without_time),
+			 counts->nr_without_time == 1 ? "is" : "are", options->format->name);
 }
 
 static int run_send(const struct export_options *options)
@@ -156,8 +159,8 @@ static int run_send(const struct export_options *options)
 	int err = send_recording(&feed, &to, &counts);
 
 	if (!err)
-		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks", options->store.url, counts.nr_samples,
-			 counts.nr_stacks);
+		log_note("%s: %" PRIu64 " sample%s, %" PRIu32 " stack%s", options->store.url, counts.nr_samples,
+			 text_s(counts.nr_samples), counts.nr_stacks, text_s(counts.nr_stacks));
 	say_left_out(options, &counts);
 	return err;
 }
@@ -170,8 +173,8 @@ static int run(const struct export_options *options, const char *path)
 	const struct feed_counts counts = file.counts;
 
 	if (file.bytes && strcmp(path, "-") != 0)
-		log_note("%s: %" PRIu64 " samples, %" PRIu32 " stacks, %" PRIu64 " bytes", path, counts.nr_samples,
-			 counts.nr_stacks, file.bytes);
+		log_note("%s: %" PRIu64 " sample%s, %" PRIu32 " stack%s, %" PRIu64 " bytes", path, counts.nr_samples,
+			 text_s(counts.nr_samples), counts.nr_stacks, text_s(counts.nr_stacks), file.bytes);
 	say_left_out(options, &counts);
 	return err;
 }

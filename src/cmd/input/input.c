@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/input/time_ranges.h"
@@ -104,10 +105,11 @@ void input_report_losses(const struct input_losses *losses)
 	(void)!standard_output_flush(); /* it says what fails, and so at the end */
 	/* The two overlap: a lost sample may be in both counts, so they are not added. */
 	if (losses->lost_chunks)
-		log_note("this recording lost %" PRIu64 " records in %" PRIu64 " places", losses->lost_records,
-			 losses->lost_chunks);
+		log_note("this recording lost %" PRIu64 " record%s in %" PRIu64 " place%s", losses->lost_records,
+			 text_s(losses->lost_records), losses->lost_chunks, text_s(losses->lost_chunks));
 	if (losses->lost_samples)
-		log_note("this recording lost %" PRIu64 " samples", losses->lost_samples);
+		log_note("this recording lost %" PRIu64 " sample%s", losses->lost_samples,
+			 text_s(losses->lost_samples));
 	if (losses->aux_bytes)
 		log_note("this recording has %" PRIu64
 			 " bytes of AUX data (Intel PT and the like), which are not decoded "
@@ -226,9 +228,8 @@ void input_report_late(const struct session *session)
 	uint64_t nr_late = session_info(session)->nr_late;
 
 	if (nr_late)
-		log_note("%" PRIu64
-			 " records are out of order in this recording: names and maps may be wrong around them",
-			 nr_late);
+		log_note("%" PRIu64 " record%s out of order in this recording: names and maps may be wrong there",
+			 nr_late, nr_late == 1 ? " is" : "s are");
 }
 
 const char *input_event_unit(const struct event_desc *event)

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "cmd/cli/json_writer.h"
 #include "cmd/cli/result_file.h"
 #include "perfdata/ledger.h"
@@ -514,13 +515,13 @@ static void put_notes(struct json_writer *json, const struct page *page)
 	for (uint32_t i = 0; i < page->nr_files; i++)
 		lost += page->files[i].lost;
 	json_array(json, "notes");
-	snprintf(text, sizeof(text), "%" PRIu64 " samples.", tree->nr_samples);
+	snprintf(text, sizeof(text), "%" PRIu64 " sample%s.", tree->nr_samples, text_s(tree->nr_samples));
 	json_text(json, NULL, text);
-	snprintf(text, sizeof(text), "%" PRIu64 " samples were lost.", lost);
+	snprintf(text, sizeof(text), "%" PRIu64 " sample%s lost.", lost, lost == 1 ? " was" : "s were");
 	if (lost)
 		json_text(json, NULL, text);
-	snprintf(text, sizeof(text), "%" PRIu64 " samples stand with a caller: branches with few samples are cut off.",
-		 tree->nr_cut);
+	snprintf(text, sizeof(text), "%" PRIu64 " sample%s with a caller: branches with few samples are cut off.",
+		 tree->nr_cut, tree->nr_cut == 1 ? " stands" : "s stand");
 	if (tree->nr_cut)
 		json_text(json, NULL, text);
 	json_end(json);

@@ -20,6 +20,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/cli/command.h"
 #include "compress/zstd.h"
 #include "record/output/output_path.h"
@@ -132,8 +133,9 @@ static int bundle(const char *output)
 	if (err)
 		log_error("--bundle: %s", diag.text);
 	else if (result.nr_missed)
-		log_note("--bundle: kept %zu objects, but %zu, such as %s, are not there any more or have changed",
-			 result.nr_kept, result.nr_missed, result.missed);
+		log_note(
+			"--bundle: kept %zu object%s, but not %zu, such as %s: gone, or changed, since it was recorded",
+			result.nr_kept, text_s(result.nr_kept), result.nr_missed, result.missed);
 	return err;
 }
 

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cmd/input/loss_data.h"
 #include "perfdata/ledger.h"
 #include "record/run/recording.h"
@@ -53,14 +54,14 @@ static void print_losses(const struct recording_result *result)
 		if (loss->ring_bytes)
 			buf_printf(&where, ": ring full (%zu KiB)", loss->ring_bytes / 1024);
 		log_note("  lost %llu %s%s on %s", (unsigned long long)loss->records,
-			 loss->task_events ? "task events" : "of ", loss->task_events ? "" : loss->event,
-			 buf_text(&where));
+			 loss->task_events ? "task event" : "of ",
+			 loss->task_events ? text_s(loss->records) : loss->event, buf_text(&where));
 	}
 	if (result->nr_losses > SHOWN)
 		log_note("  and %zu more", result->nr_losses - SHOWN);
 	for (size_t i = 0; i < POOL_DROP_REASONS && result->packed.drops[i].reason; i++)
-		log_note("  lost %llu samples: %s", (unsigned long long)result->packed.drops[i].nr_samples,
-			 result->packed.drops[i].reason);
+		log_note("  lost %llu sample%s: %s", (unsigned long long)result->packed.drops[i].nr_samples,
+			 text_s(result->packed.drops[i].nr_samples), result->packed.drops[i].reason);
 }
 
 static bool rings_were_full(const struct recording_result *result)
@@ -188,15 +189,16 @@ static void print_coverage(const struct recording_result *result)
 static void print_freezes(const struct recording_result *result)
 {
 	if (result->nr_trimmed)
-		log_note("  cut the stacks of %llu samples short, while the memory before the writer was nearly full",
-			 (unsigned long long)result->nr_trimmed);
+		log_note("  cut the stacks of %llu sample%s short, while the memory before the writer was nearly full",
+			 (unsigned long long)result->nr_trimmed, text_s(result->nr_trimmed));
 	if (result->nr_freezes)
-		log_note("  stopped the recorded tasks %llu times, %.3f s in all, until there was room",
-			 (unsigned long long)result->nr_freezes, (double)result->frozen_ns / 1e9);
+		log_note("  stopped the recorded tasks %llu time%s, %.3f s in all, until there was room",
+			 (unsigned long long)result->nr_freezes, text_s(result->nr_freezes),
+			 (double)result->frozen_ns / 1e9);
 	if (result->nr_unguarded)
-		log_note("  did not stop them %llu times: the watchdog process has exited, so they could have stayed "
+		log_note("  did not stop them %llu time%s: the watchdog process has exited, so they could have stayed "
 			 "stopped",
-			 (unsigned long long)result->nr_unguarded);
+			 (unsigned long long)result->nr_unguarded, text_s(result->nr_unguarded));
 }
 
 static void print_overwrite(const struct overwrite_counters *overwrite)
@@ -207,7 +209,8 @@ static void print_overwrite(const struct overwrite_counters *overwrite)
 		    (unsigned long long)overwrite->nr_snapshots, (unsigned long long)overwrite->nr_records,
 		    (unsigned long long)overwrite->bytes);
 	if (overwrite->nr_broken)
-		log_note("  %llu overwritten rings held broken records", (unsigned long long)overwrite->nr_broken);
+		log_note("  %llu overwritten ring%s held broken records", (unsigned long long)overwrite->nr_broken,
+			 text_s(overwrite->nr_broken));
 }
 
 static void print_costs(const struct recording_result *result)
@@ -283,8 +286,8 @@ void record_summary_print(const struct recording_result *result)
 	else
 		buf_printf(&line, "lost %llu", (unsigned long long)result->lost_records);
 	if (result->losses_counted && result->lost_task_events)
-		buf_printf(&line, "; lost %llu task events (mmap, comm, fork, exit)",
-			   (unsigned long long)result->lost_task_events);
+		buf_printf(&line, "; lost %llu task event%s (mmap, comm, fork, exit)",
+			   (unsigned long long)result->lost_task_events, text_s(result->lost_task_events));
 	const char *text = buf_text(&line);
 	log_note("%s",
 		 line.failed ? "out of memory for the summary: millrace report --loss prints what was lost" : text);
@@ -301,9 +304,11 @@ void record_summary_print(const struct recording_result *result)
 	if (result->unwritten_bytes)
 		log_note("  %llu bytes of records could not be written", (unsigned long long)result->unwritten_bytes);
 	if (result->cut_samples)
-		log_note("  %llu samples at the end of the file were removed, because there was no room for its "
-			 "features behind them",
-			 (unsigned long long)result->cut_samples);
+		log_note(
+			"  %llu sample%s at the end of the file %s removed, because there was no room for its features "
+			"behind that",
+			(unsigned long long)result->cut_samples, text_s(result->cut_samples),
+			result->cut_samples == 1 ? "was" : "were");
 	log_verbose("%llu bytes in %zu rings drained, %llu wake-ups, %llu rounds, %.3f s of CPU",
 		    (unsigned long long)result->ring_total_bytes, result->nr_rings, (unsigned long long)result->wakeups,
 		    (unsigned long long)result->rounds, (double)result->cpu_ns / 1e9);

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/escape.h"
+#include "base/text.h"
 #include "cmd/cli/json_writer.h"
 #include "cmd/input/loss_data.h"
 #include "read/session.h"
@@ -64,8 +65,9 @@ static void print_front(FILE *to, const struct loss_data *data)
 		fprintf(to, "# Not counted: %" PRIu64 " bytes of records at the end that could not be written\n",
 			data->unwritten_bytes);
 	if (data->nr_missing_files)
-		fprintf(to, "# Not counted: the records of %" PRIu64 " files of the directory that are missing\n",
-			data->nr_missing_files);
+		fprintf(to, "# Not counted: the records of %" PRIu64 " file%s of the directory that %s missing\n",
+			data->nr_missing_files, text_s(data->nr_missing_files),
+			data->nr_missing_files == 1 ? "is" : "are");
 	if (data->damaged_bytes)
 		fprintf(to, "# Not counted: %" PRIu64 " bytes of the file that were damaged, and left out\n",
 			data->damaged_bytes);
@@ -79,11 +81,11 @@ static void print_front(FILE *to, const struct loss_data *data)
 		(double)data->sum.any_ns / 1e9, (double)elapsed_ns(data) / 1e9,
 		percent(data->sum.any_ns, elapsed_ns(data)));
 	if (data->nr_freezes)
-		fprintf(to, "# Stopped: what was recorded, %zu times, %.6f s in all, until there was room in memory\n",
-			data->nr_freezes, (double)data->frozen_ns / 1e9);
+		fprintf(to, "# Stopped: what was recorded, %zu time%s, %.6f s in all, until there was room in memory\n",
+			data->nr_freezes, text_s(data->nr_freezes), (double)data->frozen_ns / 1e9);
 	if (data->nr_trimmed)
-		fprintf(to, "# Cut short: the stacks of %" PRIu64 " samples, while there was little room in memory\n",
-			data->nr_trimmed);
+		fprintf(to, "# Cut short: the stacks of %" PRIu64 " sample%s, while there was little room in memory\n",
+			data->nr_trimmed, text_s(data->nr_trimmed));
 	if (!data->counted && data->lost)
 		fputs("# Not counted by event: the counts are those of LOST records, which are of a ring\n", to);
 	fputs("#\n", to);

@@ -29,6 +29,7 @@
 #include "base/hash_table.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "base/text.h"
 #include "perfdata/perf_maps.h"
 #include "perfdata/record.h"
 #include "record/build_ids/mapping_processes.h"
@@ -1346,11 +1347,11 @@ void object_watch_stop(struct object_watch *watch)
 	if (watch->abandoned)
 		log_note("a file system does not answer: objects whose files were not opened yet are not kept");
 	else if (watch->nr_too_late)
-		log_note("%zu objects could not be opened within %d s at the end: those that are gone are not kept",
-			 watch->nr_too_late, STOP_TIMEOUT_S);
+		log_note("%zu object%s could not be opened within %d s at the end: what is gone of that is not kept",
+			 watch->nr_too_late, text_s(watch->nr_too_late), STOP_TIMEOUT_S);
 	if (watch->nr_not_opened)
-		log_note("%zu objects more than the limit of open files (ulimit -n) allows are not kept",
-			 watch->nr_not_opened);
+		log_note("%zu object%s more than the limit of open files (ulimit -n) allows %s not kept",
+			 watch->nr_not_opened, text_s(watch->nr_not_opened), watch->nr_not_opened == 1 ? "is" : "are");
 }
 
 static void object_fini(struct watched_object *object)

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "base/text.h"
 #include "record/drain/early_drain.h"
 #include "record/drain/thread_spec.h"
 #include "record/setup/eventset.h"
@@ -126,7 +127,8 @@ int readers_start(struct readers *readers, const struct readers_params *params, 
 	if (err == -EPERM)
 		diag_set(reterr, err, "-r %d: not permitted: needs CAP_SYS_NICE or ulimit -r", params->realtime);
 	else if (err)
-		diag_set(reterr, err, "cannot start %zu threads: %s", readers->nr, diag_start_error(err));
+		diag_set(reterr, err, "cannot start %zu thread%s: %s", readers->nr, text_s(readers->nr),
+			 diag_start_error(err));
 	if (err)
 		readers_fini(readers);
 	return err;

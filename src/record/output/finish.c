@@ -13,6 +13,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "compress/extent_index.h"
 #include "perfdata/feature.h"
 #include "perfdata/ledger.h"
@@ -99,9 +100,11 @@ static void say_kept(const struct finish_params *params, const struct kept_objec
 			 "only in this mount namespace",
 			 kept->nr, kept->nr == 1 ? "" : "s", (double)kept->object_bytes / 1e6, params->cache);
 	if (kept->nr_too_large)
-		log_note("%zu objects to which their paths do not lead are not kept: together they are larger than "
-			 "%llu MB",
-			 kept->nr_too_large, (unsigned long long)(params->cache_max_bytes / 1000000));
+		log_note("%zu object%s to which %s not lead %s not kept: all together would be larger than %llu MB",
+			 kept->nr_too_large, text_s(kept->nr_too_large),
+			 kept->nr_too_large == 1 ? "its path does" : "their paths do",
+			 kept->nr_too_large == 1 ? "is" : "are",
+			 (unsigned long long)(params->cache_max_bytes / 1000000));
 }
 
 static void say_gone(const struct collected *collected)

@@ -17,6 +17,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "event/parse/event.h"
 #include "event/parse/open.h"
 #include "perfdata/callchain.h"
@@ -284,27 +285,30 @@ static int map_error(int err, size_t wanted, size_t fits, size_t nr_rings, struc
 	long page_kb = sysconf(_SC_PAGESIZE) / 1024;
 
 	if (err != -EPERM && err != -ENOMEM)
-		return diag_set(reterr, err, "cannot map rings of %zu pages: %s", wanted, strerror(-err));
+		return diag_set(reterr, err, "cannot map rings of %zu page%s: %s", wanted, text_s(wanted),
+				strerror(-err));
 	if (!fits)
 		return diag_set(reterr, err,
-				"no locked memory left for even one page in each of %zu rings: raise "
+				"no locked memory left for even one page in each of %zu ring%s: raise "
 				"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
-				nr_rings);
+				nr_rings, text_s(nr_rings));
 	if (err == -ENOMEM)
-		return diag_set(reterr, err, "the kernel has no memory for %zu rings of %zu KiB: -m %zuK would fit",
-				nr_rings, wanted * (size_t)page_kb, fits * (size_t)page_kb);
+		return diag_set(reterr, err, "the kernel has no memory for %zu ring%s of %zu KiB: -m %zuK would fit",
+				nr_rings, text_s(nr_rings), wanted * (size_t)page_kb, fits * (size_t)page_kb);
 	return diag_set(reterr, err,
-			"%zu rings of %zu KiB exceed the locked memory that is left: -m %zuK would fit; or raise "
+			"%zu ring%s of %zu KiB %s the locked memory that is left: -m %zuK would fit; or raise "
 			"kernel.perf_event_mlock_kb or ulimit -l, or run with CAP_IPC_LOCK",
-			nr_rings, wanted * (size_t)page_kb, fits * (size_t)page_kb);
+			nr_rings, text_s(nr_rings), wanted * (size_t)page_kb, nr_rings == 1 ? "exceeds" : "exceed",
+			fits * (size_t)page_kb);
 }
 
 static int too_little_memory(const struct plan *plan, struct ring_sizes sizes, uint64_t bytes, struct diag *reterr)
 {
 	return diag_set(reterr, -ENOMEM,
-			"--max-memory leaves %llu KiB for %zu rings, which need %llu KiB%s: raise it, or record fewer "
-			"CPUs or threads",
-			(unsigned long long)sizes.most_bytes / 1024, plan->nr_rings, (unsigned long long)bytes / 1024,
+			"--max-memory leaves %llu KiB for %zu ring%s, which need%s %llu KiB%s: raise it, or record "
+			"fewer CPUs or threads",
+			(unsigned long long)sizes.most_bytes / 1024, plan->nr_rings, text_s(plan->nr_rings),
+			plan->nr_rings == 1 ? "s" : "", (unsigned long long)bytes / 1024,
 			sizes.exact ? " with this -m" : "");
 }
 
