@@ -26,7 +26,7 @@ static void test_order(void **state)
 		random ^= random >> 7;
 		random ^= random << 17;
 		/* Times go on while entries are taken out, as those of records do; many are equal. */
-		if (put < NR && (random & 3 || !queue.nr)) {
+		if (put < NR && (random & 3 || !time_queue_first(&queue))) {
 			values[put] = put;
 			struct time_entry entry = {.time_ns = last_time + (random >> 8) % 16, .item = &values[put]};
 			assert_int_equal(time_queue_put(&queue, &entry), 0);

@@ -633,9 +633,11 @@ void ordered_stages_free(struct ordered_stages *stages)
 {
 	if (!stages)
 		return;
-	for (size_t i = 0; i < stages->records.nr; i++)
-		if (!stages->records.entries[i].owner)
-			free(stages->records.entries[i].item);
+	for (const struct time_entry *first; (first = time_queue_first(&stages->records));) {
+		if (!first->owner)
+			free(first->item);
+		time_queue_drop_first(&stages->records);
+	}
 	time_queue_fini(&stages->records);
 	buf_fini(&stages->added);
 	buf_fini(&stages->in_order);

@@ -46,10 +46,11 @@ struct task_state *task_state_new(struct mapped_objects *objects, size_t trailer
 
 static void drop_events(struct task_state *state)
 {
-	for (size_t i = 0; i < state->events.nr; i++) {
+	for (const struct time_entry *first; (first = time_queue_first(&state->events));) {
 		if (state->applied)
-			state->applied(state->ctx, state->events.entries[i].item);
-		free(state->events.entries[i].item);
+			state->applied(state->ctx, first->item);
+		free(first->item);
+		time_queue_drop_first(&state->events);
 	}
 	time_queue_fini(&state->events);
 	state->waiting_bytes = 0;
