@@ -288,14 +288,9 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 static struct ring_state *ring_of(const struct off_cpu_stages *stages, const uint8_t *record,
 				  const struct perf_event_header *header)
 {
-	const int at = stages->events.id_offset;
-	struct sample id = {0};
+	uint64_t id = ring_events_id(&stages->events, record, header);
+	uint64_t number = hash_table_find_number(&stages->ring_numbers, id);
 
-	if (header->type != PERF_RECORD_SAMPLE)
-		(void)!sample_id_decode(&stages->params.events[0].attr, (const void *)record, &id);
-	else if (at >= 0 && header->size >= (size_t)at + sizeof(id.id))
-		memcpy(&id.id, record + at, sizeof(id.id));
-	uint64_t number = hash_table_find_number(&stages->ring_numbers, id.id);
 	return number ? (struct ring_state *)stages->rings.data + (number - 1) : NULL;
 }
 
@@ -746,7 +741,6 @@ static int take_all_found(struct off_cpu_stages *stages, struct off_cpu_window w
 static bool is_own(const struct off_cpu_stages *stages, const uint8_t *bytes)
 {
 	const struct perf_event_header *record = (const void *)bytes;
-	struct sample id = {0};
 
 	switch (record->type) {
 	case PERF_RECORD_SAMPLE: {
@@ -759,8 +753,8 @@ static bool is_own(const struct off_cpu_stages *stages, const uint8_t *bytes)
 	case PERF_RECORD_EXIT: break;
 	default: return false;
 	}
-	return !sample_id_decode(&stages->params.events[0].attr, record, &id) &&
-	       hash_table_find_number(&stages->events.ids, id.id) == stages->params.switches + 1;
+	return hash_table_find_number(&stages->events.ids, ring_events_id(&stages->events, bytes, record)) ==
+	       stages->params.switches + 1;
 }
 
 /* Takes what tells of waits, in the order of time, and appends to `kept` what stays. */

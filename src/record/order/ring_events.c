@@ -15,6 +15,7 @@ int ring_events_init(struct ring_events *events, const struct event_desc *descs,
 	events->events = descs;
 	events->nr_events = nr;
 	events->id_offset = sample_id_offset(first);
+	events->id_distance = sample_id_distance(first);
 	events->time_offset = sample_time_offset(first);
 	events->time_distance = sample_time_distance(first);
 	events->trailer_bytes = sample_id_bytes(first);
@@ -43,16 +44,28 @@ size_t ring_events_index(const struct ring_events *events, const uint8_t *sample
 	return number ? number - 1 : 0;
 }
 
+/* 0: the record does not have it. */
+static uint64_t word_at(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header,
+			int offset, int distance)
+{
+	int place = offset;
+	uint64_t word;
+
+	if (header->type != PERF_RECORD_SAMPLE)
+		place = sample_id_field(record, events->trailer_bytes, distance);
+	if (place < (int)sizeof(*header) || place + (int)sizeof(word) > (int)header->size)
+		return 0;
+	memcpy(&word, record + place, sizeof(word));
+	return word;
+}
+
+uint64_t ring_events_id(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header)
+{
+	return word_at(events, record, header, events->id_offset, events->id_distance);
+}
+
 uint64_t ring_events_time(const struct ring_events *events, const uint8_t *record,
 			  const struct perf_event_header *header)
 {
-	int place = events->time_offset;
-	uint64_t time_ns;
-
-	if (header->type != PERF_RECORD_SAMPLE)
-		place = sample_id_field(record, events->trailer_bytes, events->time_distance);
-	if (place < (int)sizeof(*header) || place + (int)sizeof(time_ns) > (int)header->size)
-		return 0;
-	memcpy(&time_ns, record + place, sizeof(time_ns));
-	return time_ns;
+	return word_at(events, record, header, events->time_offset, events->time_distance);
 }

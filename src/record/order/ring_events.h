@@ -14,7 +14,7 @@ struct ring_events {
 	const struct event_desc *events; /* borrowed; with the attrs of the records in the rings */
 	size_t nr_events;
 	struct hash_table ids; /* of the events: index + 1 */
-	int id_offset, time_offset, time_distance;
+	int id_offset, id_distance, time_offset, time_distance;
 	size_t trailer_bytes; /* of sample_id */
 };
 
@@ -24,6 +24,10 @@ void ring_events_fini(struct ring_events *events);
 
 /* The index of the event of a sample; 0 when its id is unknown. */
 size_t ring_events_index(const struct ring_events *events, const uint8_t *sample, size_t size);
+
+/* The id of the event of a sample, or of a record with a sample_id. 0: it has none. */
+uint64_t ring_events_id(const struct ring_events *events, const uint8_t *record,
+			const struct perf_event_header *header);
 
 /* The time of a sample, or of a record with a sample_id. 0: it has none. */
 uint64_t ring_events_time(const struct ring_events *events, const uint8_t *record,
