@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "cmd/cli/command.h"
+#include "cmd/input/container_files.h"
 #include "cmd/input/sandbox.h"
 #include "cmd/top_decay.h"
 #include "cmd/top_history.h"
@@ -44,6 +45,7 @@ struct shown_event {
 
 struct live {
 	const struct live_options *options;
+	struct symbol_options symbols;
 	pid_t recorder;
 	int stream_fd;  /* from the recorder */
 	int control_fd; /* to the recorder */
@@ -190,7 +192,7 @@ static void *count(void *ctx)
 
 	pthread_mutex_lock(&live->lock);
 	if (!err)
-		err = machine_new(&live->options->symbols, live->session, &live->machine);
+		err = machine_new(&live->symbols, live->session, &live->machine);
 	if (!err)
 		err = samples_init(&live->samples, &live->options->samples, live->session, live->machine);
 	if (!err)
@@ -505,6 +507,8 @@ int live_start(const struct live_options *options, struct live **ret, struct dia
 	if (err)
 		return err;
 	signal(SIGPIPE, SIG_IGN);
+	live->symbols = options->symbols;
+	live->symbols.containers = container_files_start();
 	sandbox_enter(options->output, 0);
 	live->has_counter = pthread_create(&live->counter, NULL, count, live) == 0;
 	if (!live->has_counter)

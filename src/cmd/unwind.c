@@ -14,7 +14,6 @@
 #include "cmd/cli/command.h"
 #include "cmd/input/input.h"
 #include "cmd/input/records.h"
-#include "cmd/input/sandbox.h"
 #include "cmd/join.h"
 #include "cmd/sorted_file.h"
 #include "perfdata/callchain.h"
@@ -303,7 +302,7 @@ static int unwind_run_command(int argc, char **argv)
 	char *const input = (char *)input_path(&run.options.input);
 	if (sorted_file_check_path("unwind", run.options.output, &input, 1))
 		return COMMAND_USAGE;
-	sandbox_enter(run.options.output, 0);
+	input_enter_sandbox(&run.options.input, run.options.output, 0);
 	int status = run_status(&run);
 	run_fini(&run);
 	return status;

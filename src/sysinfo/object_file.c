@@ -33,7 +33,7 @@ struct place {
 };
 
 /* Objects stay open while they are used, and may be more than the usual 1024 files. */
-static bool allow_more_files(void)
+bool object_file_allow_more(void)
 {
 	struct rlimit limit;
 
@@ -54,7 +54,7 @@ static int place_open(const struct place *place, uint64_t flags)
 				    : openat(place->dir_fd, place->path, (int)how.flags);
 		if (fd < 0)
 			fd = -errno;
-	} while (fd == -EMFILE && allow_more_files());
+	} while (fd == -EMFILE && object_file_allow_more());
 	if (fd == -EMFILE || fd == -ENFILE)
 		shortage_note(fd);
 	return fd;

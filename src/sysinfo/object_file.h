@@ -28,6 +28,9 @@ struct object_mapping {
 /* Whether an open file is the one that was mapped; it may have been written to since. */
 bool object_file_is(int fd, const struct object_mapping *mapped);
 
+/* Raises the soft limit of open files to the hard limit. false: it was there already. */
+bool object_file_allow_more(void);
+
 /* A path of this process. */
 int object_file_open(const char *path, const struct object_mapping *mapped);
 
@@ -75,6 +78,17 @@ int object_file_open_map(pid_t pid, uint64_t start, uint64_t end, const struct o
 
 /* The program that a living process runs, likewise; of a process of one's own this needs no capability. */
 int object_file_open_program(pid_t pid, const struct object_mapping *mapped);
+
+/* Opens files of containers: of processes that have another mount namespace or root directory than we have. */
+struct container_files {
+	/*
+	 * A new descriptor for reading of the next regular file that a living container has under the path. *at: 0 for
+	 * the first one; where to go on. With an inode in `mapped`: only of that file. Nothing else is known of what is
+	 * in it, and a container may have been made after the recording: the caller compares. -ENOENT: there is no more
+	 * of them, or none that we may look at. Any thread.
+	 */
+	int (*open)(struct container_files *files, const char *path, const struct file_id *mapped, unsigned *at);
+};
 
 /*
  * A process whose mount namespace will probably outlive ours: process 1, or, where we may not look at that, the nearest

@@ -45,6 +45,40 @@ def test_a_reader_is_in_its_sandbox(line, tmp_path):
         assert reader.wait(timeout=20) != 0  # an empty recording
 
 
+def pids_of(command, place):
+    """Of millrace, by their working directory."""
+    found = subprocess.run(['pgrep', '-f', f'^{MILLRACE} {command}.*'], stdout=subprocess.PIPE, text=True, check=True)
+    return [int(pid) for pid in found.stdout.split() if os.readlink(f'/proc/{pid}/cwd') == str(place)]
+
+
+def test_who_opens_files_of_containers_is_in_a_sandbox(need_root, millrace, tmp_path):
+    """From its first file on; and it has nothing of the reader's open."""
+    if '+sandbox' not in features() or '+tui' not in features():
+        pytest.skip('built without libseccomp or ncurses')
+    (tmp_path / 'place').mkdir()
+    script = ('mount --make-rprivate /; mount -t tmpfs none place; cp /bin/sh place/busy; '
+              'exec place/busy -c "while :; do :; done"')
+    with subprocess.Popen(['unshare', '-m', 'sh', '-ec', script], cwd=tmp_path) as busy:
+        wait_until(lambda: pathlib.Path(f'/proc/{busy.pid}/comm').read_text() == 'busy\n', 'it runs')
+        millrace('record', '-q', '-a', '-B', '-e', 'cpu-clock', '-o', tmp_path / 'x.data', '--', 'sleep', '0.3')
+        busy.kill()
+    with Screen(['report', '-i', 'x.data'], cwd=tmp_path) as screen:
+        screen.wait('busy')
+        [reader] = pids_of('report', tmp_path)
+        helper = int(pathlib.Path(f'/proc/{reader}/task/{reader}/children').read_text())
+        status = status_of(helper)
+        assert status['Name'] == 'container-files'
+        assert pathlib.Path(f'/proc/{helper}/cmdline').read_text().startswith('container-files\0')
+        # CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE and CAP_SYSLOG: capability(7).
+        assert capabilities(status, 'CapPrm') <= {2, 19, 34}
+        assert status['NoNewPrivs'] == '1' and status['Seccomp'] == '2'
+        assert os.readlink(f'/proc/{helper}/cwd') == '/'
+        files = [os.readlink(f'/proc/{helper}/fd/{fd}') for fd in os.listdir(f'/proc/{helper}/fd')]
+        assert sorted(files)[:3] == ['/dev/null'] * 3 and len(files) == 4
+        screen.keys('q')
+        wait_until(lambda: not os.path.exists(f'/proc/{helper}'), 'its end')
+
+
 class Refuses(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers.get('Content-Length', 0)))
@@ -102,9 +136,7 @@ def test_top_is_in_its_sandbox(need_root, spawn, tmp_path):
         pytest.skip('built without libseccomp or ncurses')
     with Screen(['top', '-p', spawn(['sleep', '60']).pid, '-e', 'cpu-clock:u', '-d', '0.2'], cwd=tmp_path) as screen:
         screen.wait('kept:')
-        tops = [int(pid) for pid in subprocess.run(['pgrep', '-f', f'^{MILLRACE} top.*'], stdout=subprocess.PIPE,
-                                                   text=True, check=True).stdout.split()
-                if os.readlink(f'/proc/{pid}/cwd') == str(tmp_path)]
+        tops = pids_of('top', tmp_path)
         statuses = [status_of(pid) for pid in tops]  # of the view, and of the recorder that it has started
         assert len(tops) == 2 and all(status['NoNewPrivs'] == '1' for status in statuses)
         assert [status['Seccomp'] for status in statuses if int(status['PPid']) not in tops] == ['2']

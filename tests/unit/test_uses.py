@@ -55,8 +55,8 @@ PUBLIC = {
     'cmd/cli': 'command.h json_writer.h option.h output.h result_file.h terminal.h',
     'export': 'cgroup_labels.h export.h sqlite.h stack_table.h',
     'store': 'store.h',
-    'cmd/input': '''event_pair.h input.h loss_data.h records.h sample_filter.h sample_key.h sample_walk.h
-                    sandbox.h store_input.h''',
+    'cmd/input': '''container_files.h event_pair.h input.h loss_data.h records.h sample_filter.h sample_key.h
+                    sample_walk.h sandbox.h store_input.h''',
     'cmd/text': '''details_text.h dump.h header_text.h memory_text.h ordered_text.h place_text.h put_text.h
                    sample_details.h sample_text.h thread_values.h waker_chain.h''',
     'cmd/view': 'view.h',

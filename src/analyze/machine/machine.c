@@ -187,6 +187,8 @@ static void learn_origin(struct dso_table *dsos, const struct session *session)
 	session_feature(session, FEATURE_PERF_MAPS, &dsos->perf_maps);
 	dsos->of_another_machine = host && (uname(&here) || strcmp(host, here.nodename) != 0);
 	dsos->of_this_boot = info->mtime_ns > booted_ns;
+	if (dsos->of_another_machine || (info->mtime_ns && !dsos->of_this_boot))
+		dsos->containers = NULL;
 	dsos->times = (struct mapping_times){info->can_reopen ? info->mtime_ns : 0, times.first_ns, times.last_ns};
 }
 
@@ -258,6 +260,7 @@ int machine_new(const struct symbol_options *options, struct session *session, s
 	machine->monotonic = is_monotonic(session);
 	machine->dsos.bundle = machine->bundle = find_bundle(session);
 	machine->dsos.cache = machine->options.cache;
+	machine->dsos.containers = machine->options.symfs ? NULL : machine->options.containers;
 	machine->dsos.no_demangle = machine->options.no_demangle;
 	machine->dsos.no_demangle_kernel = !machine->options.demangle_kernel;
 	if (session)

@@ -588,58 +588,6 @@ static int place_open(const struct dso *dso, const char *symfs, enum file_place 
 	return err;
 }
 
-/* What is not found on this machine, if the user has asked for downloads. 0: *ret is open. */
-static int download(const struct dso *dso, enum download_part part, struct elf_source *ret)
-{
-	AUTO_FREE char *path = dso->kind == DSO_VDSO
-				       ? NULL
-				       : downloads_get(dso->table->downloads, &dso->build_id, part, dso->short_name);
-
-	return path ? elf_source_open(path, &dso->build_id, ret) : -ENOENT;
-}
-
-/*
- * The first file with a full symbol table gives the symbols, the first with code gives PLT and segments, and the names
- * of a Go program without such a table. false: there was neither, or one of debug information only that does not say
- * where code is in the file that runs.
- */
-static bool load_elf(struct dso *dso, const char *symfs)
-{
-	struct elf_source full = ELF_SOURCE_CLOSED, runtime = ELF_SOURCE_CLOSED;
-
-	for (enum file_place place = 0; place <= PLACE_LAST && (!full.elf || !runtime.elf); place++) {
-		struct elf_source source;
-		if (place_open(dso, symfs, place, &source))
-			continue;
-		if (!full.elf && source.symtab) {
-			bool both = !runtime.elf && source.has_code;
-			full = source;
-			if (both && place_open(dso, symfs, place, &runtime))
-				runtime = (struct elf_source)ELF_SOURCE_CLOSED;
-		} else if (!runtime.elf && source.has_code) {
-			runtime = source;
-		} else {
-			elf_source_close(&source);
-		}
-	}
-	if (!full.elf && download(dso, DOWNLOAD_DEBUG, &full))
-		full = (struct elf_source)ELF_SOURCE_CLOSED;
-	if (!runtime.elf && download(dso, DOWNLOAD_EXECUTABLE, &runtime))
-		runtime = (struct elf_source)ELF_SOURCE_CLOSED;
-	if (!full.elf && runtime.elf && elf_source_open_mini(&runtime, &full))
-		full = (struct elf_source)ELF_SOURCE_CLOSED;
-	if (!runtime.elf && !full.has_offsets)
-		elf_source_close(&full);
-	const struct elf_source *from = full.elf ? &full : &runtime;
-	if (from->elf)
-		elf_symbols_load(&dso->symbols, from, runtime.elf ? &runtime : from);
-	bool found = from->elf;
-	dso->source = full.elf ? DSO_ALL_SYMBOLS : found ? DSO_STRIPPED : DSO_NO_FILE;
-	elf_source_close(&full);
-	elf_source_close(&runtime);
-	return found;
-}
-
 /*
  * Any user can put a file of that name into /tmp: only those of root and of the user who reads are believed, as in
  * perf. 0 or -errno; -EPERM: it is another user's.
@@ -870,6 +818,73 @@ static bool is_of_another(const struct dso *dso, const struct named_file *file)
 	       find_build_id(dso->table, dso->name, &file->build_id);
 }
 
+/* It has the build-id of the object, if that is known. */
+static bool is_mapped_file_of_container(const struct dso *dso, const struct elf_source *source)
+{
+	struct named_file file = {.fd = source->fd, .is_mapped = true};
+	struct file_build_id by_file;
+
+	if (fstat(file.fd, &file.status) || !file_id_is(&dso->id.file, file.fd, &file.status, false))
+		return false;
+	if (dso->build_id.len)
+		return true;
+	elf_source_build_id(source, &file.build_id);
+	bool recorded = find_by_file(dso->table, &dso->id.file, &by_file);
+	return !is_of_another(dso, &file) && has_contents(dso, recorded ? &by_file : NULL, &file, false);
+}
+
+/*
+ * The file that was mapped, from a container that still lives: by its build-id, and by device and inode if they are
+ * known. 0 or -ENOENT.
+ */
+static int open_in_container(const struct dso *dso, struct elf_source *ret)
+{
+	bool known = dso->build_id.len || dso->id.file.inode;
+	struct container_files *files =
+		known && dso->kind == DSO_FILE && dso->name[0] == '/' ? dso->table->containers : NULL;
+	unsigned at = 0;
+	int fd;
+
+	while (files && (fd = files->open(files, dso->name, &dso->id.file, &at)) >= 0) {
+		if (elf_source_open_fd(fd, &dso->build_id, ret))
+			continue;
+		if (is_mapped_file_of_container(dso, ret))
+			return 0;
+		elf_source_close(ret);
+	}
+	return -ENOENT;
+}
+
+/* Which build-id the mapped file has, if a container has it. */
+static void identify_in_container(struct dso *dso)
+{
+	struct elf_source source;
+
+	if (open_in_container(dso, &source))
+		return;
+	dso->in_container = !elf_source_build_id(&source, &dso->build_id);
+	elf_source_close(&source);
+}
+
+/* Whether the file under its name can be used; if no build-id of the object is known, that has its one. */
+static void judge_named_file(struct dso *dso, const char *symfs, const struct file_build_id *recorded,
+			     const struct named_file *file)
+{
+	if (dso->build_id.len) {
+		if (!elf_id_equal(&dso->build_id, &file->build_id))
+			dso->doubt = (struct dso_doubt){.why = DSO_OTHER_BUILD, .found = file->build_id};
+	} else if (!file->is_mapped || is_of_another(dso, file)) {
+		dso->doubt = (struct dso_doubt){.why = DSO_OTHER_FILE, .found_inode = file->status.st_ino};
+	} else if (!has_contents(dso, recorded, file, !has_own_files(dso, symfs))) {
+		dso->doubt = (struct dso_doubt){.why = DSO_WRITTEN};
+	} else if (dso->table->of_another_machine && !symfs[0] &&
+		   !(is_same_inode(dso, file) && has_contents(dso, recorded, file, false))) {
+		dso->doubt = (struct dso_doubt){.why = DSO_ELSEWHERE};
+	} else {
+		dso->build_id = file->build_id;
+	}
+}
+
 /* Which build-id its files must have, and whether the file under its name can be used. */
 static void decide_identity(struct dso *dso, const char *symfs)
 {
@@ -883,33 +898,77 @@ static void decide_identity(struct dso *dso, const char *symfs)
 		dso->build_id = recorded->build_id;
 	else if (!dso->build_id.len)
 		find_by_path(dso, &file);
-	if (file.fd < 0)
-		return;
-	if (dso->build_id.len) {
-		if (!elf_id_equal(&dso->build_id, &file.build_id))
-			dso->doubt = (struct dso_doubt){.why = DSO_OTHER_BUILD, .found = file.build_id};
-	} else if (!file.is_mapped || is_of_another(dso, &file)) {
-		dso->doubt = (struct dso_doubt){.why = DSO_OTHER_FILE, .found_inode = file.status.st_ino};
-	} else if (!has_contents(dso, recorded, &file, !has_own_files(dso, symfs))) {
-		dso->doubt = (struct dso_doubt){.why = DSO_WRITTEN};
-	} else if (dso->table->of_another_machine && !symfs[0] &&
-		   !(is_same_inode(dso, &file) && has_contents(dso, recorded, &file, false))) {
-		dso->doubt = (struct dso_doubt){.why = DSO_ELSEWHERE};
-	} else {
-		dso->build_id = file.build_id;
-	}
+	if (file.fd >= 0)
+		judge_named_file(dso, symfs, recorded, &file);
+	if (!dso->build_id.len && (file.fd < 0 || dso->doubt.why))
+		identify_in_container(dso);
 }
 
-/* Without a build-id no file can be recognized as the right one, but a copy that the recorder kept. */
+/* What is not found on this machine, if the user has asked for downloads. 0: *ret is open. */
+static int download(const struct dso *dso, enum download_part part, struct elf_source *ret)
+{
+	AUTO_FREE char *path = dso->kind == DSO_VDSO
+				       ? NULL
+				       : downloads_get(dso->table->downloads, &dso->build_id, part, dso->short_name);
+
+	return path ? elf_source_open(path, &dso->build_id, ret) : -ENOENT;
+}
+
+/*
+ * The first file with a full symbol table gives the symbols, the first with code gives PLT and segments, and the names
+ * of a Go program without such a table. false: there was neither, or one of debug information only that does not say
+ * where code is in the file that runs.
+ */
+static bool load_elf(struct dso *dso, const char *symfs)
+{
+	struct elf_source full = ELF_SOURCE_CLOSED, runtime = ELF_SOURCE_CLOSED;
+
+	for (enum file_place place = 0; place <= PLACE_LAST && (!full.elf || !runtime.elf); place++) {
+		struct elf_source source;
+		if (place_open(dso, symfs, place, &source))
+			continue;
+		if (!full.elf && source.symtab) {
+			bool both = !runtime.elf && source.has_code;
+			full = source;
+			if (both && place_open(dso, symfs, place, &runtime))
+				runtime = (struct elf_source)ELF_SOURCE_CLOSED;
+		} else if (!runtime.elf && source.has_code) {
+			runtime = source;
+		} else {
+			elf_source_close(&source);
+		}
+	}
+	if (!runtime.elf && !open_in_container(dso, &runtime) && !full.elf && runtime.symtab &&
+	    open_in_container(dso, &full))
+		full = (struct elf_source)ELF_SOURCE_CLOSED;
+	if (!full.elf && download(dso, DOWNLOAD_DEBUG, &full))
+		full = (struct elf_source)ELF_SOURCE_CLOSED;
+	if (!runtime.elf && download(dso, DOWNLOAD_EXECUTABLE, &runtime))
+		runtime = (struct elf_source)ELF_SOURCE_CLOSED;
+	if (!full.elf && runtime.elf && elf_source_open_mini(&runtime, &full))
+		full = (struct elf_source)ELF_SOURCE_CLOSED;
+	if (!runtime.elf && !full.has_offsets)
+		elf_source_close(&full);
+	const struct elf_source *from = full.elf ? &full : &runtime;
+	if (from->elf)
+		elf_symbols_load(&dso->symbols, from, runtime.elf ? &runtime : from);
+	bool found = from->elf;
+	dso->source = full.elf ? DSO_ALL_SYMBOLS : found ? DSO_STRIPPED : DSO_NO_FILE;
+	elf_source_close(&full);
+	elf_source_close(&runtime);
+	return found;
+}
+
+/* Without a build-id no file can be recognized as the right one, but a copy that the recorder kept, or by its inode. */
 static bool is_lost(const struct dso *dso)
 {
-	return dso->only_copy && !dso->copy_id.len;
+	return dso->only_copy && !dso->copy_id.len && !dso->in_container;
 }
 
 static void load_file(struct dso *dso, const char *symfs)
 {
 	decide_identity(dso, symfs);
-	dso->only_copy = dso->doubt.why && !dso->build_id.len;
+	dso->only_copy = (dso->doubt.why || dso->in_container) && !dso->build_id.len;
 	if (!is_lost(dso) && load_elf(dso, symfs))
 		dso->doubt.why = DSO_TRUSTED; /* a copy was found elsewhere */
 }
@@ -977,6 +1036,8 @@ int dso_open(const struct dso *dso, const char *symfs, enum dso_part part)
 		if (fd >= 0)
 			return fd;
 	}
+	if (part == DSO_RUNTIME && !open_in_container(dso, &source))
+		return source_take_fd(&source);
 	enum download_part wanted = part == DSO_RUNTIME ? DOWNLOAD_EXECUTABLE : DOWNLOAD_DEBUG;
 	return download(dso, wanted, &source) ? -ENOENT : source_take_fd(&source);
 }

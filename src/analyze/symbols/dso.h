@@ -24,14 +24,12 @@ struct symbol_options {
 	const char *symfs;    /* --symfs DIR: where to look for the files of the recorded machine; NULL: "" */
 	/* --inline, --no-inline: for which frames the functions that were inlined there are shown, too. */
 	enum { INLINE_UNWOUND /* of chains that are unwound here */, INLINE_ALL, INLINE_NONE } inlined;
-	bool no_demangle;                 /* --no-demangle: names as the linker has them */
-	bool demangle_kernel;             /* --demangle-kernel: those of the kernel and its modules, too */
-	bool ignore_vmlinux;              /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
-	struct download_options download; /* --debuginfod */
+	bool no_demangle;                   /* --no-demangle: names as the linker has them */
+	bool demangle_kernel;               /* --demangle-kernel: those of the kernel and its modules, too */
+	bool ignore_vmlinux;                /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
+	struct download_options download;   /* --debuginfod */
+	struct container_files *containers; /* borrowed; NULL: files of containers are not looked for */
 };
-
-struct bpf_lines;
-struct jit_code;
 
 enum dso_kind {
 	DSO_FILE,
@@ -73,6 +71,7 @@ struct dso {
 	uint32_t age; /* number in its table, from 1 */
 	struct dso_table *table;
 	bool loaded, only_copy; /* only_copy: not the file under its name */
+	bool in_container;      /* without a build-id: a container has the file that was mapped; with only_copy */
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_STRIPPED /* to dynamic symbols, or none */, DSO_ALL_SYMBOLS } source;
 	int refusal; /* why the file under its name cannot be read: -EACCES, -EIO, ...; 0: it can, or there is none */
@@ -107,7 +106,8 @@ struct dso_table {
 	struct mapping_times times; /* of the recording */
 	const char *bundle; /* borrowed: copies that came with the recording, laid out as ~/.debug; NULL: none */
 	const char *cache;  /* borrowed: struct symbol_options */
-	struct downloads *downloads; /* borrowed; NULL: nothing is downloaded */
+	struct downloads *downloads;        /* borrowed; NULL: nothing is downloaded */
+	struct container_files *containers; /* of symbol_options; NULL: no container of now may have its objects */
 };
 
 const char *dso_long_name(const struct dso *dso);  /* "/usr/lib/libc.so.6", "[kernel.kallsyms]" */

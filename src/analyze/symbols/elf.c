@@ -134,15 +134,17 @@ fail:
 	return err;
 }
 
-int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret)
+int elf_source_open_fd(int fd, const struct elf_id *expect, struct elf_source *ret)
 {
-	AUTO_FD int fd = object_file_open(path, NULL);
-
 	if (fd < 0)
 		return fd;
-	struct elf_source source = {.elf = elf_file_begin(fd)};
-	source.fd = take_fd(&fd);
+	struct elf_source source = {.fd = fd, .elf = elf_file_begin(fd)};
 	return source_read(&source, expect, ret);
+}
+
+int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret)
+{
+	return elf_source_open_fd(object_file_open(path, NULL), expect, ret);
 }
 
 int elf_source_open_image(void *image, size_t len, const struct elf_id *expect, struct elf_source *ret)

@@ -38,6 +38,9 @@ struct elf_source {
  */
 int elf_source_open(const char *path, const struct elf_id *expect, struct elf_source *ret);
 
+/* Likewise an open file, or -errno; takes over the descriptor, also when it fails. */
+int elf_source_open_fd(int fd, const struct elf_id *expect, struct elf_source *ret);
+
 /* An image that stays where it is until elf_source_close(). */
 int elf_source_open_image(void *image, size_t len, const struct elf_id *expect, struct elf_source *ret);
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/cli/terminal.h"
+#include "cmd/input/container_files.h"
 #include "cmd/input/sample_filter.h"
 #include "cmd/input/time_ranges.h"
 #include "perfdata/feature.h"
@@ -48,8 +49,10 @@ static void file_shrank(int signal)
 	_exit(INPUT_EXIT_ERROR);
 }
 
-void input_enter_sandbox(const struct input_options *options, const char *output, enum sandbox_flags flags)
+void input_enter_sandbox(struct input_options *options, const char *output, enum sandbox_flags flags)
 {
+	if (!options->machine.symfs)
+		options->machine.containers = container_files_start();
 	sandbox_enter(output, options->machine.download.wanted ? flags | SANDBOX_DOWNLOADS : flags);
 }
 

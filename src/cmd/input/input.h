@@ -109,7 +109,7 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 const char *input_path(const struct input_options *options);
 
 /* sandbox_enter() for a command that writes `output`; NULL: nothing. Behind pager_open(), before input_open(). */
-void input_enter_sandbox(const struct input_options *options, const char *output, enum sandbox_flags flags);
+void input_enter_sandbox(struct input_options *options, const char *output, enum sandbox_flags flags);
 
 /* Is --time more than one range, with gaps between them? */
 bool input_has_time_ranges(const struct input_options *options);

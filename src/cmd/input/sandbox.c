@@ -214,16 +214,14 @@ static int restrict_calls(enum sandbox_flags flags)
 	return err;
 }
 
-/* Root reads what belongs to others, and writes and replaces the output in their directories; no more than that. */
-static void drop_capabilities(void)
+/* All but `kept` and those to ask for the kernel's addresses (kallsyms). */
+static void drop_capabilities(uint32_t kept)
 {
-	const uint32_t kept = 1U << CAP_DAC_READ_SEARCH | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER;
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct sets[2] = {{0}};
 
 	if (syscall(SYS_capget, &header, sets))
 		return;
-	/* Above 31: what is asked of the kernel's addresses (kallsyms). */
 	const uint32_t kept_high = 1U << (CAP_SYSLOG - 32);
 	sets[0] = (struct __user_cap_data_struct){sets[0].effective & kept, sets[0].permitted & kept, 0};
 	sets[1] = (struct __user_cap_data_struct){sets[1].effective & kept_high, sets[1].permitted & kept_high, 0};
@@ -232,7 +230,8 @@ static void drop_capabilities(void)
 
 void sandbox_enter(const char *output, enum sandbox_flags flags)
 {
-	drop_capabilities();
+	/* Root reads what belongs to others, and writes and replaces the output in their directories; no more. */
+	drop_capabilities(1U << CAP_DAC_READ_SEARCH | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
 		log_verbose("reading without a sandbox: no_new_privs: %s", strerror(errno));
 		return;
@@ -243,4 +242,11 @@ void sandbox_enter(const char *output, enum sandbox_flags flags)
 	err = restrict_calls(flags);
 	if (err)
 		log_verbose("reading without seccomp: %s", strerror(-err));
+}
+
+void sandbox_enter_helper(void)
+{
+	drop_capabilities(1U << CAP_DAC_READ_SEARCH | 1U << CAP_SYS_PTRACE);
+	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		restrict_calls(0);
 }

@@ -21,3 +21,9 @@ enum sandbox_flags {
  * can only be read. Threads that were started before are not restricted.
  */
 void sandbox_enter(const char *output, enum sandbox_flags flags);
+
+/*
+ * Of a process that opens files for one in the sandbox, and reads nothing of them: it sees those of other processes as
+ * far as the user may, but can start no program and open no socket.
+ */
+void sandbox_enter_helper(void);

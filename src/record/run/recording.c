@@ -612,7 +612,7 @@ static void report_gone_objects(const struct recording *rec)
 
 	if (nr)
 		log_note("%zu mapped object%s not under %s path here any more, and a recording into a pipe keeps no "
-			 "copies: code in %s will have no names",
+			 "copies: code in %s will have no names, but where a container that lives has the file",
 			 nr, nr == 1 ? " is" : "s are", nr == 1 ? "its" : "their", nr == 1 ? "it" : "them");
 }
 
