@@ -695,6 +695,37 @@ static size_t extent_bytes(const struct batch_pool_params *params, size_t budget
 	return bytes > least ? bytes : least;
 }
 
+static size_t chosen_extent_bytes(const struct batch_pool_params *params, size_t budget, size_t nr_workers)
+{
+	return params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget, nr_workers);
+}
+
+/* Each pipeline may be filling one; with one more all of them can make progress. */
+static size_t count_jobs(const struct batch_pool_params *params, size_t budget, size_t extent_bytes)
+{
+	return params->nr_pipelines + budget / extent_bytes + 1;
+}
+
+/*
+ * The budget with which all batches together take no more than `most`. With fewer than LEAST_EXTENTS of the smallest
+ * batches in it, it stays larger.
+ */
+static size_t budget_within(const struct batch_pool_params *params, size_t most, size_t nr_workers)
+{
+	size_t budget = most;
+
+	for (;;) {
+		size_t bytes = chosen_extent_bytes(params, budget, nr_workers);
+		size_t all = count_jobs(params, budget, bytes) * (bytes + AROUND);
+		if (all <= most)
+			return budget;
+		size_t less = all - most < budget / 8 ? budget - (all - most) : budget - budget / 8;
+		if (less / chosen_extent_bytes(params, less, nr_workers) < LEAST_EXTENTS)
+			return budget;
+		budget = less;
+	}
+}
+
 /*
  * Who drains has real-time priority (sysinfo/thread.h), workers have not: one that holds the lock and lost its CPU to
  * another thread is lent the priority of who waits for it.
@@ -738,11 +769,12 @@ int batch_pool_new(const struct batch_pool_params *params, struct batch_pool **r
 	atomic_init(&pool->stack_bytes, STACK_CUT_NOTHING);
 	pool->realtime = params->realtime;
 	size_t budget = params->budget_bytes ? params->budget_bytes : BUDGET_BYTES;
-	pool->extent_bytes = params->extent_bytes ? params->extent_bytes : extent_bytes(params, budget, nr_workers);
+	if (params->budget_bytes && params->bounds_all)
+		budget = budget_within(params, budget, nr_workers);
+	pool->extent_bytes = chosen_extent_bytes(params, budget, nr_workers);
 	if (!params->budget_bytes && pool->extent_bytes > budget / LEAST_EXTENTS)
 		budget = LEAST_EXTENTS * pool->extent_bytes;
-	/* Each pipeline may be filling one; with one more all of them can make progress. */
-	pool->nr_jobs = params->nr_pipelines + budget / pool->extent_bytes + 1;
+	pool->nr_jobs = count_jobs(params, budget, pool->extent_bytes);
 	init_lock(&pool->lock);
 	pthread_cond_init(&pool->progress, NULL);
 	init_room(&pool->room);

@@ -48,6 +48,7 @@ struct batch_pool_params {
 	const struct event_desc *events; /* for the index; borrowed for the call */
 	size_t nr_events;
 	size_t budget_bytes; /* of memory, in addition to one batch for each pipeline; 0: the default */
+	bool bounds_all;     /* budget_bytes bounds all batches together, where that leaves enough of them */
 	bool realtime;       /* workers run with SCHED_FIFO where that is allowed: for work as short as draining */
 	size_t ready_bytes;  /* so much memory is touched at the start, so that draining causes no page faults */
 	bool trims;          /* stack dumps are cut short when memory runs short */
@@ -114,9 +115,8 @@ struct batch_pool {
 	struct batch_job *first_to_pack, *last_to_pack;
 	struct pool_client *first_turn, *last_turn;
 	struct pool_worker *idle; /* idle workers; the last that became idle is first: its memory is in use already */
-	bool ending;
-	int requested_level; /* batch_pool_set_level() */
-	bool overtaken;      /* compression is too slow: nothing is compressed until half of the memory is free */
+	int requested_level;      /* batch_pool_set_level() */
+	bool ending, overtaken;   /* compression is too slow: nothing is compressed until half of the memory is free */
 	struct pipeline *with_stages; /* list of the pipelines whose stages may keep batches */
 	size_t nr_packing;
 	atomic_size_t nr_unwritten; /* waiting to be written; read without the lock, too */

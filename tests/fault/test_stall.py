@@ -108,6 +108,13 @@ def fixture_memory_group(need_root):
     pytest.skip('needs a control group that limits memory')
 
 
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads'], ['-z', '--threads', '--single-file']], ids=' '.join)
+def test_the_bound_is_of_all_memory(run, program, tmp_path, options):
+    done = run([program, 'record', '-v', '--buffer-memory=200M', *options, '-e', 'cpu-clock', '-o', tmp_path / 'p',
+                '--', 'true'])
+    assert 150 <= int(re.search(r'used at most, of (\d+) MiB', done.err)[1]) <= 200, done.err
+
+
 @pytest.mark.parametrize('options', [[], ['--on-pressure=freeze']], ids=' '.join)
 def test_memory_of_a_container(run, program, memory_group, tmp_path, options):
     """A recorder that took more than its container has would be killed as soon as storage stalls."""

@@ -125,6 +125,33 @@ static void test_how_much_memory(void **state)
 	}
 }
 
+/* Of a bound for all no more is taken, and nearly all of it, but where it is too little for the smallest batches. */
+static void test_bound_of_all(void **state)
+{
+	static const size_t bounds[] = {1 * MIB, 8 * MIB, 32 * MIB, 200 * MIB, 1024 * MIB}, stages[] = {2, 4, 14, 64},
+			    workers[] = {1, 5};
+
+	(void)state;
+	for (int level = 0; level < (zstd_available() ? 2 : 1); level++) {
+		for (size_t i = 0; i < 5 * 4 * 2 * 2; i++) {
+			const struct batch_pool_params params = {.level = level,
+								 .budget_bytes = bounds[i % 5],
+								 .bounds_all = true,
+								 .nr_pipelines = stages[i / 5 % 4],
+								 .nr_workers = workers[i / 20 % 2],
+								 .no_index = i / 40};
+			struct batch_pool *pool = new_pool(&params);
+			size_t nr_beside = pool->nr_jobs - params.nr_pipelines - 1;
+			size_t smallest = params.no_index ? 256 << 10 : EXTENT_BYTES_SMALL;
+			if (nr_beside >= 8 && params.budget_bytes >= 2 * (params.nr_pipelines + 8) * smallest)
+				assert_true(pool->memory_bytes <= params.budget_bytes &&
+					    pool->memory_bytes >= params.budget_bytes / 4 * 3);
+			assert_true(nr_beside > 0);
+			batch_pool_free(pool);
+		}
+	}
+}
+
 /* What is only written goes in large pieces; many stages have smaller ones, so that none of them has it all. */
 static void test_sizes_of_batches(void **state)
 {
@@ -683,6 +710,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_how_much_memory),
+		cmocka_unit_test(test_bound_of_all),
 		cmocka_unit_test(test_what_the_system_refuses),
 		cmocka_unit_test(test_workers_of_a_realtime_recording),
 		cmocka_unit_test(test_sizes_of_batches),

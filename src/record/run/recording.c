@@ -344,6 +344,7 @@ static int start_pool(struct recording *rec, struct diag *reterr)
 	params.realtime = !params.level || event_list_only_unwinds(rec->options->events);
 	params.no_index = !params.level && !options->rotation.history_ns;
 	params.budget_bytes = rec->memory.pool_bytes;
+	params.bounds_all = true;
 	params.ready_bytes = rec->memory.ready_bytes;
 	params.spares = rec->memory.pool_spares;
 	params.extent_bytes = memory_plan_extent_bytes(options, rec->output.dest.pipe);
