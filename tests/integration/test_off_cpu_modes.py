@@ -129,6 +129,47 @@ def test_rings_that_take_all_locked_memory(user, recorder, spawn):
     assert slept.flags & (BEGAN_EARLIER | GOES_ON) == BEGAN_EARLIER | GOES_ON and slept.ns >= SECONDS / 2 * 1e9
 
 
+# Starts a process and a thread when it may, and ends when both have.
+STARTS = """
+import os, threading
+input()
+child = os.fork()
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+thread = threading.Thread(target=str)
+thread.start()
+thread.join()
+print(child, thread.native_id, flush=True)
+"""
+
+
+@pytest.mark.parametrize('options', [['-t'], ['-i', '-p'], ['--per-thread', '-p'], ['--overwrite', '-t'], ['-p']],
+                         ids=' '.join)
+def test_children_that_are_not_recorded(user, recorder, spawn, options):
+    """Of those no switch tells that they run, or their end: they have no waits. With -p alone they are recorded."""
+    path = user.directory / 'children.data'
+    parent = spawn([sys.executable, '-c', STARTS], stdin=-1, stdout=-1, **user.who)
+    process = recorder(['-q', '-e', 'dummy', '--off-cpu', *user.rings, '-o', path, *options, parent.pid],
+                       executable=str(user.program), cwd=user.directory, **user.who)
+    started = set(map(int, parent.communicate(b'\n')[0].split()))
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and len(started) == 2, err
+    expected = {parent.pid} if len(options) > 1 or options == ['-t'] else {parent.pid} | started
+    assert {wait.tid for wait in waits_of(path)} == expected
+
+
+def test_command_whose_children_are_not_recorded(user, spawn):
+    """-i"""
+    path = user.directory / 'children.data'
+    process = spawn([user.program, 'record', '-q', '-i', '-e', 'dummy', '--off-cpu', *user.rings, '-o', path, '--',
+                     'sh', '-c', 'echo $$; sleep 0.1; sleep 0.1; :'],
+                    cwd=user.directory, stdout=-1, stderr=-1, **user.who)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert {wait.tid for wait in waits_of(path)} == {int(out)}
+
+
 # One session, as the scheduler gives each a share of its own. Prints which of three is to wait for the others.
 STARVED = """
 import os

@@ -147,12 +147,13 @@ static void end_pass(struct writer *writer)
 	pipeline_run_stages(writer);
 }
 
-/* In the order in which rings are drained. */
-static void take(const struct step steps[], size_t nr_steps, struct losses losses)
+/* In the order in which rings are drained. children: as in struct off_cpu_params. */
+static void take_of(bool children, const struct step steps[], size_t nr_steps, struct losses losses)
 {
 	const struct off_cpu_params params = {.events = &desc,
 					      .nr_events = 1,
 					      .wake_ups = 1,
+					      .children = children,
 					      .count_lost = count_lost,
 					      .has_ended = has_ended,
 					      .ctx = &losses};
@@ -191,6 +192,11 @@ static void take(const struct step steps[], size_t nr_steps, struct losses losse
 	fclose(file);
 	batch_pool_free(pool);
 	off_cpu_stages_free(stages);
+}
+
+static void take(const struct step steps[], size_t nr_steps, struct losses losses)
+{
+	take_of(true, steps, nr_steps, losses);
 }
 
 static void expect(size_t at, uint64_t end_ns, uint64_t ns, bool unknown)
@@ -320,6 +326,28 @@ static void test_loss_of_the_end_of_a_task(void **state)
 	expect(1, 20000, 18000, true);
 }
 
+/* Of those nothing follows; and whose number one gets has ended. */
+static void test_children_that_are_not_recorded(void **state)
+{
+	static const struct step steps[] = {{IN, 0, 1000}, {OUT, 0, 2000}, {FORK, 0, 5000}};
+	static const struct step lost[] = {{IN, 0, 1000}, {OUT, 0, 2000}, {LOST, 0, 4000}, {FORK, 0, 5000}};
+
+	(void)state;
+	take_of(true, steps + 2, 1, (struct losses){0});
+	assert_int_equal(nr_seen, 1);
+	expect(0, 20000, 15000, false);
+	take_of(false, steps + 2, 1, (struct losses){0});
+	assert_int_equal(nr_seen, 0);
+	take_of(false, steps, 2, (struct losses){0});
+	assert_int_equal(nr_seen, 1);
+	expect(0, 20000, 18000, false);
+	take_of(false, steps, 3, (struct losses){0});
+	assert_int_equal(nr_seen, 0);
+	take_of(false, lost, 4, (struct losses){.counted = {1}});
+	assert_int_equal(nr_seen, 1);
+	expect(0, 5000, 3000, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +358,7 @@ int main(void)
 		cmocka_unit_test(test_loss_while_a_task_runs),
 		cmocka_unit_test(test_loss_of_the_last_records_of_a_task),
 		cmocka_unit_test(test_loss_of_the_end_of_a_task),
+		cmocka_unit_test(test_children_that_are_not_recorded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -278,8 +278,9 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 	if (task_event_decode(header, header, stages->events.trailer_bytes, &event) <= 0)
 		return 0;
 	struct waits_place place = {.time_ns = at->time_ns, .pid = event.pid, .tid = event.tid, .cpu = at->cpu};
-	if (event.type == PERF_RECORD_FORK)
-		return waits_fork(stages->waits, &place);
+	if (event.type == PERF_RECORD_FORK) /* of a child that is not recorded neither a switch nor its end comes */
+		return stages->params.children ? waits_fork(stages->waits, &place)
+					       : waits_replace(stages->waits, &place);
 	/* Events of a CPU tell of its last switch; those of a task end before that. */
 	return waits_exit(stages->waits, &place, stages->params.all_tasks);
 }

@@ -26,6 +26,7 @@ struct off_cpu_params {
 	size_t wake_ups;                    /* index of the event of wake-ups; nr_events: none */
 	struct event_off_cpu_fields fields; /* of their payloads */
 	bool all_tasks;                     /* true: all tasks of the CPUs are recorded; false: only the targets */
+	bool children;                      /* true: tasks that recorded ones start are recorded, too */
 	bool keeps_switch_records;          /* PERF_RECORD_SWITCH, which --switch-events asks for */
 	bool starts_later;                  /* the events are enabled later: off_cpu_switch() is called then */
 	bool in_snapshots; /* these events have overwrite rings: their records come by off_cpu_snapshot() */

@@ -447,11 +447,13 @@ int waits_wake(struct waits *waits, uint64_t time_ns, uint32_t tid, const struct
 	return buf_status(&task->waker_ips);
 }
 
-/* Its number is that of a new one. */
-static int end_former(struct waits *waits, struct task *task, const struct waits_place *place)
+int waits_replace(struct waits *waits, const struct waits_place *place)
 {
+	struct task *task = find(waits, place->tid);
 	struct waits_place end = *place;
 
+	if (!task)
+		return 0;
 	end.pid = task->pid;
 	int err = has_gap(waits, task->since_ns, place->time_ns) ? end_unheard(waits, task, &end) : 0;
 	int end_err = end_task(waits, task, place->time_ns);
@@ -460,14 +462,12 @@ static int end_former(struct waits *waits, struct task *task, const struct waits
 
 int waits_fork(struct waits *waits, const struct waits_place *place)
 {
-	struct task *task = find(waits, place->tid);
-
 	if (!is_task(place->tid))
 		return 0;
-	int err = task ? end_former(waits, task, place) : 0;
+	int err = waits_replace(waits, place);
 	if (err)
 		return err;
-	task = make(waits, place->pid, place->tid);
+	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
 	/* What it did up to the start no switch tells: it may run or wait by then, or have ended. */

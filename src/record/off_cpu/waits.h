@@ -85,6 +85,8 @@ int waits_wake(struct waits *waits, uint64_t time_ns, uint32_t tid, const struct
 
 /* A new task, which is ready to run. */
 int waits_fork(struct waits *waits, const struct waits_place *place);
+/* The number is that of a new task, which no function is called for: the one that had it before has ended. */
+int waits_replace(struct waits *waits, const struct waits_place *place);
 /*
  * The task runs, and is about to end: when it next leaves the CPU to wait, it does not run again. `leaves`:
  * waits_leave() will be called for that, with a state that says so where states are known; else no function will be

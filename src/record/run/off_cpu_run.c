@@ -108,6 +108,7 @@ static void take_events(struct off_cpu_run *run, const struct event_desc *ring_d
 			params->switches = i;
 			params->in_snapshots = event->attr.write_backward;
 			params->fields = event->off_cpu_fields;
+			params->children = params->all_tasks || event->attr.inherit;
 		} else if (event->off_cpu == EVENT_WAKE_UPS) {
 			params->wake_ups = i;
 			wake_up_fields = event->off_cpu_fields;
