@@ -525,6 +525,25 @@ def test_hint_for_children(millrace, spawn, tmp_path, options, said):
         assert hint in done.err if nr == 1 else 'no samples' not in done.err, done.err
 
 
+@pytest.mark.parametrize('options', [[], ['-z'], ['--overwrite']], ids=str)
+def test_hint_for_children_with_waits_of_the_parent(millrace, spawn, tmp_path, options):
+    """Samples of --off-cpu say nothing of them; where nothing else is recorded they are what was wanted."""
+    parent = spawn(['sh', '-c', 'sleep 60 & wait'])
+    wait_until(lambda: open(f'/proc/{parent.pid}/task/{parent.pid}/children').read(), 'a child')
+    wait_until(lambda: '\nState:\tS' in open(f'/proc/{parent.pid}/status').read(), 'that it waits')
+    for event in 'cpu-clock', 'dummy':
+        done = millrace('record', *options, '-e', event, '--off-cpu', '-p', parent.pid, '-o', tmp_path / 'data', '--',
+                        'sleep', '0.1')
+        assert not re.search(r'captured 0 samples', done.err) and 'captured' in done.err, done.err
+        hint = f'no samples on a CPU: -p takes process {parent.pid} (sh) and those that it starts from now on, but not'
+        assert (hint in done.err) == (event == 'cpu-clock'), done.err
+    busy = spawn(['sh', '-c', 'sleep 60 & while :; do :; done'])
+    wait_until(lambda: open(f'/proc/{busy.pid}/task/{busy.pid}/children').read(), 'a child')
+    done = millrace('record', *options, '-e', 'cpu-clock', '-F', '999', '--off-cpu', '-p', busy.pid, '-o',
+                    tmp_path / 'data', '--', 'sleep', '0.5')
+    assert 'no samples' not in done.err, done.err
+
+
 def test_hint_for_children_leaves_out_the_recorder(program, run, tmp_path):
     """Which a shell has started that is recorded."""
     command = f'{program} record -e cpu-clock -c 1000000000000 -o {tmp_path}/data -p $$ -- true'

@@ -177,8 +177,30 @@ static bool any_inherits(const struct event_list *events)
 	return false;
 }
 
-/* Servers work in processes that were there before. */
-static void hint_children(const struct target *target, const struct event_list *events)
+/* Does any event tell of tasks on a CPU? */
+static bool any_on_cpu(const struct event_list *events)
+{
+	for (size_t i = 0; i < events->nr; i++) {
+		const struct perf_event_attr *attr = &events->events[i].attr;
+		bool dummy = attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_DUMMY;
+		if (!events->events[i].off_cpu && !dummy)
+			return true;
+	}
+	return false;
+}
+
+/* Or only those of --off-cpu, which a process has as well that only waits for its children. */
+static bool has_no_samples(const struct record_options *options, const struct recording_result *result)
+{
+	if (!result->samples_counted || !result->nr_samples)
+		return result->samples_counted;
+	/* Of all that were made the outputs may have some only: then it is not known which. */
+	bool has_all = !options->rotation.on && !result->cut_samples && !result->lost_records;
+	return has_all && result->nr_samples == result->nr_off_cpu && any_on_cpu(&options->events);
+}
+
+/* Servers work in processes that were there before. `where`: no samples of what. */
+static void hint_children(const struct target *target, const struct event_list *events, const char *where)
 {
 	size_t nr = target->nr_pids ? count_children(target) : 0;
 	AUTO_BUF struct buf name = {0};
@@ -187,17 +209,18 @@ static void hint_children(const struct target *target, const struct event_list *
 	if (!nr)
 		return;
 	if (target->nr_pids > 1) {
-		log_note("no samples: -p takes these %zu processes%s, but not the other %zu that they have: "
+		log_note("no samples%s: -p takes these %zu processes%s, but not the other %zu that they have: "
 			 "name them too (pgrep -P PID lists them), or use -a or -G",
-			 target->nr_pids, any_inherits(events) ? " and those that they start from now on" : "", nr);
+			 where, target->nr_pids, any_inherits(events) ? " and those that they start from now on" : "",
+			 nr);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)target->pids[0]);
 	if (!fd_slurp(path, 64, &name) && name.len)
 		name.data[--name.len] = '\0';
-	log_note("no samples: -p takes process %d (%s)%s, but not the %zu children that it has: name them too (-p "
+	log_note("no samples%s: -p takes process %d (%s)%s, but not the %zu children that it has: name them too (-p "
 		 "%d,PID,…; pgrep -P %d lists them), or use -a or -G",
-		 (int)target->pids[0], name.len ? (const char *)name.data : "?",
+		 where, (int)target->pids[0], name.len ? (const char *)name.data : "?",
 		 any_inherits(events) ? " and those that it starts from now on" : "", nr, (int)target->pids[0],
 		 (int)target->pids[0]);
 }
@@ -295,8 +318,8 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		log_error("%s", diag.text);
 	if (result.output || !err)
 		record_summary_print(&result);
-	if (!err && result.samples_counted && !result.nr_samples)
-		hint_children(&target, &options->events);
+	if (!err && has_no_samples(options, &result))
+		hint_children(&target, &options->events, result.nr_samples ? " on a CPU" : "");
 	if (!err && result.change == OUTPUT_REMOVED)
 		err = -ENOENT;
 	if (!err && options->bundle)

@@ -91,6 +91,7 @@ static int emit(void *ctx, struct span left, const struct off_cpu_wait *wait, co
 		       : wait->flags & OFF_CPU_SUM   ? &counts->short_ns
 						     : &counts->wait_ns;
 
+	counts->nr_samples++;
 	*nr += wait->nr_times;
 	*ns += wait->ns;
 	stages->sample.len = 0;

@@ -97,6 +97,7 @@ void off_cpu_stop(struct off_cpu_stages *stages, uint64_t end_ns, uint64_t nr_lo
 
 /* The counts so far; any thread; all 0 for NULL. */
 struct off_cpu_counts {
+	uint64_t nr_samples;             /* that were made of what follows */
 	uint64_t nr_waits, wait_ns;      /* written one by one */
 	uint64_t nr_short, short_ns;     /* added up */
 	uint64_t nr_unknown, unknown_ns; /* records were lost in between */

@@ -1074,6 +1074,7 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	result->bytes = closed.bytes;
 	result->nr_samples = closed.nr_samples;
 	result->samples_counted = closed.samples_counted;
+	result->nr_off_cpu = off_cpu_counts(rec->off_cpu.stages).nr_samples;
 	result->unwritten_bytes = closed.unwritten_bytes;
 	result->cut_samples = closed.cut_samples;
 	return err;

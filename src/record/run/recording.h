@@ -32,6 +32,7 @@ struct recording_result {
 	uint64_t bytes;      /* of records, as written */
 	uint64_t nr_samples; /* 0 when they are not counted (-B, pipe) */
 	bool samples_counted;
+	uint64_t nr_off_cpu;           /* samples of --off-cpu that were made, also those that no output has any more */
 	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
 	size_t nr_losses;
 	uint64_t lost_records; /* sum of losses[].records, without lost_task_events */
