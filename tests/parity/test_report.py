@@ -356,6 +356,16 @@ def test_values_of_threads(need_root, perf, millrace, tmp_path):
                         millrace('report', '--stdio', '-T', '-i', file).out.split('\n\n\n')[-1])
 
 
+def test_recording_values_of_threads_says_that_it_loses_samples(need_root, millrace, tmp_path):
+    """A thread that ends on one CPU writes into the rings of the others, and their heads stand still from then on."""
+    if os.sysconf('SC_NPROCESSORS_ONLN') == 1:
+        pytest.skip('one CPU: its ring has no other writers')
+    for says, *options in [True], [True, '--threads'], [False, '-i'], [False, '-a'], [False, '-C', '0']:
+        file = tmp_path / ''.join(['data', *options])
+        done = millrace('record', '-s', *options, '-e', 'cpu-clock', '-o', file, '--', 'true')
+        assert ('millrace: -s: a thread that ends' in done.err) == says, done.err
+
+
 def comm_record(tid, name):
     return struct.pack('<IHHII', 3, 0, 16 + 16, tid, tid) + name.encode().ljust(16, b'\0')
 

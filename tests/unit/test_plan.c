@@ -282,6 +282,28 @@ static void test_events_that_no_cpu_counts_say_so(void **state)
 	target_fini(&target);
 }
 
+/* The kernel writes them from one CPU into the rings of all. */
+static void test_counts_of_threads_break_rings(void **state)
+{
+	struct event events[2] = {{.attr.inherit = 1}, {.attr = {.inherit = 1, .inherit_stat = 1}}};
+	struct event_list list = {.events = events, .nr = 2};
+	struct target target = make_target(EVENT_TARGET_TASKS, "0", 1);
+
+	(void)state;
+	assert_true(plan_breaks_rings(&list, &target, 2));
+	assert_false(plan_breaks_rings(&list, &target, 1));
+
+	events[1].attr.inherit = 0;
+	assert_false(plan_breaks_rings(&list, &target, 2));
+	events[1].attr.inherit = 1;
+	target.per_thread = true;
+	assert_false(plan_breaks_rings(&list, &target, 2));
+	target.per_thread = false;
+	target.kind = EVENT_TARGET_SYSTEM;
+	assert_false(plan_breaks_rings(&list, &target, 2));
+	target_fini(&target);
+}
+
 static void test_targets_resolve(void **state)
 {
 	char self[32];
@@ -347,6 +369,7 @@ int main(void)
 		cmocka_unit_test(test_task_events_come_from_other_cpus),
 		cmocka_unit_test(test_events_are_opened_where_their_pmu_counts),
 		cmocka_unit_test(test_events_that_no_cpu_counts_say_so),
+		cmocka_unit_test(test_counts_of_threads_break_rings),
 		cmocka_unit_test(test_targets_resolve),
 		cmocka_unit_test(test_bad_targets_say_why),
 	};

@@ -1143,12 +1143,18 @@ static int open_control(struct recording *rec, struct diag *reterr)
 
 static int make_plan(struct recording *rec, struct diag *reterr)
 {
-	int err = plan_check_cpus(rec->options->events, rec->options->target, reterr);
+	const struct recording_options *options = rec->options;
+	int err = plan_check_cpus(options->events, options->target, reterr);
 
 	if (err)
 		return err;
-	err = plan_make(rec->options->events, rec->options->target, &rec->plan);
-	cpu_watch_open(&rec->cpus, rec->options->target);
+	if (plan_breaks_rings(options->events, options->target, sysconf(_SC_NPROCESSORS_ONLN)))
+		log_note("-s: a thread that ends writes its counts into the rings of all CPUs, and by that Linux may "
+			 "lose "
+			 "samples without counting them: leave out -s where all are wanted (report -s tid has those of "
+			 "each thread)");
+	err = plan_make(options->events, options->target, &rec->plan);
+	cpu_watch_open(&rec->cpus, options->target);
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;
 }
 

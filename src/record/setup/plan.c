@@ -224,6 +224,18 @@ int plan_check_cpus(const struct event_list *events, const struct target *target
 	return 0;
 }
 
+/* Linux, kernel/events/core.c: sync_child_event() writes READ by perf_output_begin(), which is for one CPU's own ring.
+ */
+bool plan_breaks_rings(const struct event_list *events, const struct target *target, long nr_cpus)
+{
+	for (size_t e = 0; e < events->nr && !target->per_thread && nr_cpus > 1; e++) {
+		const struct event *event = &events->events[e];
+		if (event->attr.inherit && event->attr.inherit_stat && !opened_for_all_tasks(event, target))
+			return true;
+	}
+	return false;
+}
+
 static size_t count_slots(const struct event_list *events, const struct target *target, const struct plan *plan)
 {
 	size_t nr = 0;

@@ -60,6 +60,13 @@ struct plan {
 int plan_check_cpus(const struct event_list *events, const struct target *target, struct diag *reterr);
 
 /*
+ * Whether threads write their counts (inherit_stat) as they end, each into the rings of all CPUs from the one that it
+ * ran on. Rings are safe for writers on one CPU only: their head may stand still from then on, and neither the kernel
+ * nor we see what is lost. nr_cpus: that are online, recorded or not.
+ */
+bool plan_breaks_rings(const struct event_list *events, const struct target *target, long nr_cpus);
+
+/*
  * An event whose PMU counts on some CPUs only has slots on those; in a group on those of all members. 0, -ENOMEM, or
  * -E2BIG: more fds would be needed than a process can have.
  */
