@@ -173,12 +173,19 @@ static int put_kernel(const struct synth_params *params, struct buf *out)
 {
 	int err = synth_kernel(params, out);
 
-	if (err == -ENOENT && proc_is_mounted()) {
+	if (err == -ENODATA) {
 		log_note("/proc/kallsyms: shows no addresses (that takes CAP_SYSLOG, or kernel.kptr_restrict=0 and "
 			 "kernel.perf_event_paranoid=1): kernel addresses will have no names");
 		return 0;
 	}
-	return optional(err, "/proc/kallsyms", "kernel addresses will have no names (kernel.kptr_restrict)");
+	if (err == -ENOENT && proc_is_mounted()) {
+		log_note("/proc/kallsyms: does not exist (a kernel without CONFIG_KALLSYMS, or /proc is mounted with "
+			 "subset=pid): kernel addresses will have no names");
+		return 0;
+	}
+	if (err == -ENOENT)
+		err = -ESRCH; /* "not mounted" */
+	return optional(err, "/proc/kallsyms", "kernel addresses will have no names");
 }
 
 /* Only a privileged user may look at the programs that are loaded, and only such a one can sample them. */

@@ -53,7 +53,7 @@ int synth_event_updates(const struct event_desc *events, size_t nr, bool names, 
 int synth_thread_map(const struct synth_task *tasks, size_t nr, struct buf *out); /* nr 0: all tasks (-1) */
 int synth_cpu_map(const struct cpuset *cpus, struct buf *out);                    /* NULL: any CPU */
 
-/* The kernel's own text, and its modules. -ENOENT: kallsyms contains no addresses. */
+/* The kernel's own text, and its modules. -ENODATA: kallsyms contains no addresses; -ENOENT: there is none. */
 int synth_kernel(const struct synth_params *params, struct buf *out);
 int synth_bpf(const struct synth_params *params, struct buf *out);
 

@@ -187,7 +187,7 @@ static int put_kernel_text(const struct synth_params *params, struct buf *out)
 	if (err < 0)
 		return err;
 	if (start == 0)
-		return -ENOENT;
+		return -ENODATA;
 	/* an unknown end reaches to the top: the modules' own records, which follow, cut it */
 	struct record_mmap record = {
 		.header = {.type = PERF_RECORD_MMAP, .misc = PERF_RECORD_MISC_KERNEL},
