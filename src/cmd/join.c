@@ -379,6 +379,8 @@ static int add_perf_maps(struct join *join, struct session *const sessions[], si
 	for (size_t i = 0; i < nr_maps; i++) {
 		const struct host_shift *shift = shift_of(join, maps[i].recording);
 		maps[i].map.pid += shift ? shift->pids : 0;
+		if (shift && maps[i].map.program_ns)
+			maps[i].map.program_ns += (uint64_t)shift->time_ns;
 		perf_map_put(&maps[i].map, &all);
 	}
 	if (!all.len && !all.failed)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "perfdata/perf_maps.h"
 
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/span.h"
 
@@ -9,7 +11,7 @@ static size_t padding(size_t bytes)
 	return -bytes & 7;
 }
 
-void perf_map_put(const struct kept_perf_map *map, struct buf *out)
+static void put_entry(const struct kept_perf_map *map, struct buf *out)
 {
 	buf_put_u32(out, map->pid);
 	buf_put_u32(out, map->missing);
@@ -17,6 +19,20 @@ void perf_map_put(const struct kept_perf_map *map, struct buf *out)
 	buf_put_u64(out, map->stored.len);
 	buf_put(out, map->stored.ptr, map->stored.len);
 	buf_extend(out, padding(map->stored.len));
+}
+
+void perf_map_put(const struct kept_perf_map *map, struct buf *out)
+{
+	const struct kept_perf_map program = {
+		.pid = map->pid,
+		.missing = PERF_MAP_OF_A_PROGRAM,
+		.bytes = sizeof(map->program_ns),
+		.stored = {&map->program_ns, sizeof(map->program_ns)},
+	};
+
+	put_entry(map, out);
+	if (map->program_known) /* earlier readers look at no entry behind that of the process */
+		put_entry(&program, out);
 }
 
 const char *perf_map_missing_text(uint32_t missing)
@@ -32,13 +48,15 @@ const char *perf_map_missing_text(uint32_t missing)
 		return "it is older than the recording, and may be of a former process with the number";
 	case PERF_MAP_NEWER_THAN_RECORDING:
 		return "it is newer than the recording, and may be of a later process with the number";
+	case PERF_MAP_OF_UNKNOWN_PROGRAM:
+		return "the process ran several programs one after another, and which one wrote it is not known";
 	default: return "it could not be read";
 	}
 }
 
-bool perf_map_next(struct cursor *at, struct kept_perf_map *ret)
+static bool next_entry(struct cursor *at, struct kept_perf_map *ret)
 {
-	struct kept_perf_map map;
+	struct kept_perf_map map = {.program_known = false};
 
 	map.pid = cursor_u32(at);
 	map.missing = cursor_u32(at);
@@ -51,5 +69,21 @@ bool perf_map_next(struct cursor *at, struct kept_perf_map *ret)
 	if (at->bad)
 		return false;
 	*ret = map;
+	return true;
+}
+
+bool perf_map_next(struct cursor *at, struct kept_perf_map *ret)
+{
+	struct kept_perf_map program;
+
+	if (!next_entry(at, ret))
+		return false;
+	struct cursor behind = *at;
+	if (!next_entry(&behind, &program) || program.missing != PERF_MAP_OF_A_PROGRAM || program.pid != ret->pid ||
+	    program.stored.len != sizeof(ret->program_ns))
+		return true;
+	memcpy(&ret->program_ns, program.stored.ptr, sizeof(ret->program_ns));
+	ret->program_known = true;
+	*at = behind;
 	return true;
 }

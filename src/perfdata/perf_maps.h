@@ -27,6 +27,8 @@ enum perf_map_missing {
 	PERF_MAP_OLDER,                /* than its process: a former one that had the number left it */
 	PERF_MAP_OLDER_THAN_RECORDING, /* and the process was gone before it was looked at */
 	PERF_MAP_NEWER_THAN_RECORDING, /* and the process is gone; of a recording that was recovered */
+	PERF_MAP_OF_A_PROGRAM,         /* private: no map, but program_ns of the entry before */
+	PERF_MAP_OF_UNKNOWN_PROGRAM,   /* the process ran several, and which one wrote it is not known */
 };
 
 struct kept_perf_map {
@@ -34,6 +36,12 @@ struct kept_perf_map {
 	uint32_t missing;   /* enum perf_map_missing; other numbers: not known why */
 	uint64_t bytes;     /* of the text; at most PERF_MAP_MAX_BYTES */
 	struct span stored; /* a zstd frame if it is shorter than `bytes`; else the text */
+	/*
+	 * The names are those of the program that the process ran from then on: the time of the record of an exec, or
+	 * of the fork; 0: what it ran when the recording began.
+	 */
+	uint64_t program_ns;
+	bool program_known; /* false: earlier recorders did not say */
 };
 
 void perf_map_put(const struct kept_perf_map *map, struct buf *out);

@@ -277,3 +277,47 @@ void map_history_mark(struct map_history *history, int32_t pid, const struct his
 		}
 	}
 }
+
+/* Number i of the programs of the process: it began with the reset before; 0: what was there at first. */
+static uint64_t program_start(const struct history_process *process, size_t i)
+{
+	return i ? process->resets[i - 1].time_ns : 0;
+}
+
+static bool program_has_code(const struct map_history *history, const struct history_process *process, size_t i)
+{
+	for (size_t k = 0; k < process->nr_maps; k++) {
+		const struct history_map *map = &process->maps[k];
+		if (history->objects[map->object].anonymous && map->time_ns >= program_start(process, i) &&
+		    (i == process->nr_resets || map->time_ns < program_start(process, i + 1)))
+			return true;
+	}
+	return false;
+}
+
+bool map_history_find_writer(struct map_history *history, int32_t pid, uint64_t first_ns, uint64_t last_ns,
+			     uint64_t *ret)
+{
+	struct history_process *process = process_find(history, pid);
+	size_t nr_writers = 0, only = 0, nr_at_once = 0, at_once = 0;
+
+	if (process)
+		process_sort(process);
+	for (size_t i = 0; process && process->nr_resets && i <= process->nr_resets; i++) {
+		if (!program_has_code(history, process, i))
+			continue;
+		/* What launchers before it wrote is its, too. */
+		const uint64_t since_ns = nr_writers ? program_start(process, only + 1) : 0;
+		const uint64_t until_ns = i < process->nr_resets ? program_start(process, i + 1) : UINT64_MAX;
+		nr_writers++;
+		only = i;
+		if (last_ns >= since_ns && (first_ns < until_ns || until_ns == UINT64_MAX)) {
+			nr_at_once++;
+			at_once = i;
+		}
+	}
+	if (nr_writers > 1 && (first_ns > last_ns || nr_at_once != 1))
+		return false;
+	*ret = process ? program_start(process, nr_writers > 1 ? at_once : only) : 0;
+	return true;
+}

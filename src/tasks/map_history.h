@@ -76,3 +76,11 @@ struct history_range {
 	uint64_t first_ns, last_ns;
 };
 void map_history_mark(struct map_history *history, int32_t pid, const struct history_range *range);
+
+/*
+ * Sets *ret to when the process began to run the program that has written the names of its code, which was compiled at
+ * run time, to a file, last between the two times; first_ns > last_ns: it is not known when. 0: what it ran at first.
+ * A program without such code, as a launcher, writes them for the next one that has some. false: it is not known.
+ */
+bool map_history_find_writer(struct map_history *history, int32_t pid, uint64_t first_ns, uint64_t last_ns,
+			     uint64_t *ret);

@@ -460,3 +460,79 @@ def test_functions_of_node(millrace, tmp_path, need_root, option):
     millrace('record', '-k', 'mono', '-e', 'cpu-clock', '-F', '1999', '-o', 'data', '--', 'node', option, 'hot.js',
              cwd=tmp_path)
     assert re.search(r'JS:[*^~]?hotFib .*hot\.js:2', millrace('report', '-i', tmp_path / 'data', '-s', 'sym').out)
+
+
+@pytest.fixture
+def two_programs(programs, tmp_path, need_root):
+    """./first and ./second: as jit, of other names."""
+    for name in ('first', 'second'):
+        code = (programs / 'jit').read_bytes().replace(b'jit_hot', name[:3].encode() + b'_hot')
+        (tmp_path / name).write_bytes(code)
+        (tmp_path / name).chmod(0o755)
+
+    def run(recorder, script, *options):
+        data = tmp_path / 'data'
+        done = recorder('record', *options, '-e', 'cpu-clock', '-F', '999', '-o', data, '--', 'sh', '-c', script,
+                        cwd=tmp_path, env={**os.environ, 'LD_PRELOAD': ''})
+        pids = {line.split()[0] for line in done.out.splitlines()}
+        recorded = Recorded(data, int(pids.pop()))
+        assert not pids
+        recorded.map.unlink(missing_ok=True)
+        return recorded, done.err
+    return run
+
+
+def names_by_command(millrace, recorded):
+    """{command: the names of its functions, an address as "0x"}; and what is said."""
+    done = millrace('report', '-i', recorded.data, '-s', 'comm,dso,sym', '--percent-limit', '3',
+                    env={**os.environ, 'LD_PRELOAD': ''})
+    found = {}
+    for comm, name in re.findall(r'^ +[\d.]+% +(\w+) .*\[JIT\].* \[\.\] (0x|\S+)', done.out, re.M):
+        found.setdefault(comm, set()).add(name)
+    return found, done.err
+
+
+OTHERS_MAP = 'was written by another program that the process ran before or later'
+
+
+def test_names_end_with_the_program_that_wrote_them(millrace, two_programs):
+    """The next one of the process has no map; nor does the one before."""
+    recorded, _ = two_programs(millrace, 'exec ./first 0.3 /tmp -- ./second 0.6 -')
+    found, said = names_by_command(millrace, recorded)
+    assert found == {'first': {'fir_hot'}, 'second': {'0x'}}
+    assert said.count(f'{recorded.map} {OTHERS_MAP}') == 1
+
+
+def test_map_of_a_later_program_does_not_name_code_of_the_one_before(millrace, two_programs):
+    recorded, _ = two_programs(millrace, 'exec ./first 0.3 /tmp -- sh -c "sleep 0.2; exec ./second 0.6 /tmp"')
+    found, said = names_by_command(millrace, recorded)
+    assert found == {'first': {'0x'}, 'second': {'sec_hot'}}
+    assert said.count(f'{recorded.map} {OTHERS_MAP}') == 1
+
+
+def test_map_that_two_programs_may_have_written_names_nothing(millrace, two_programs):
+    """The second one writes it as it starts: times of files are not that exact."""
+    recorded, noted = two_programs(millrace, 'exec ./first 0.3 /tmp -- ./second 0.6 /tmp')
+    found, _ = names_by_command(millrace, recorded)
+    assert not any('fir_hot' in names or names == {'sec_hot'} for name, names in found.items() if name == 'first')
+    assert found['second'] in ({'0x'}, {'sec_hot'})
+    assert ('which one wrote it is not known' in noted) == (found['second'] == {'0x'}), noted
+
+
+def test_map_of_a_program_that_a_launcher_starts(millrace, two_programs):
+    recorded, _ = two_programs(millrace, 'exec env -i sh -c "exec ./first 0.3 /tmp -- true"')
+    found, said = names_by_command(millrace, recorded)
+    assert found['first'] == {'fir_hot'} and not said
+
+
+def test_jitdump_ends_with_the_program_that_wrote_it(millrace, two_programs):
+    recorded, _ = two_programs(millrace, 'exec ./first 0.3 . dump -- ./second 0.6 -', '-k', 'mono')
+    found, _ = names_by_command(millrace, recorded)
+    assert found == {'first': {'jit_first', 'jit_second'}, 'second': {'0x'}}
+
+
+def test_jitdump_and_the_map_of_the_next_program(millrace, two_programs):
+    recorded, _ = two_programs(millrace, 'exec ./first 0.3 . dump -- ./second 0.6 /tmp', '-k', 'mono')
+    found, said = names_by_command(millrace, recorded)
+    assert found['first'] == {'jit_first', 'jit_second'} and found['second'] in ({'sec_hot'}, {'0x'})
+    assert 'first' not in said and (found['second'] == {'0x'}) == ('which one wrote it is not known' in said), said

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jit SECONDS [DIRECTORY [dump]]: code compiled at run time, in memory without a file. Runs a function of its own
- * making for so long (CPU time), and calls it "jit_hot" in DIRECTORY/perf-PID.map if there is a directory; PID as the
- * process sees itself. With "dump" it writes DIRECTORY/jit-PID.dump instead: "jit_first" is at the address for half of
- * the time, is moved away then, and "jit_second", of line 7 of second.js, is there. A line "PID ADDRESS" on stdout says
- * where it is.
+ * jit SECONDS [DIRECTORY [dump]] [-- PROGRAM ...]: code compiled at run time, in memory without a file. Runs a function
+ * of its own making for so long (CPU time of the process), and calls it "jit_hot" in DIRECTORY/perf-PID.map if there is
+ * a directory; PID as the process sees itself. With "dump" it writes DIRECTORY/jit-PID.dump instead: "jit_first" is at
+ * the address for half of the time, is moved away then, and "jit_second", of line 7 of second.js, is there. A line "PID
+ * ADDRESS" on stdout says where it is. Then it becomes the program behind "--", by exec. DIRECTORY "-": it has no map,
+ * and a former one of its number stays.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,8 +116,22 @@ static void run(void (*function)(void), double until)
 		function();
 }
 
+/* How many arguments stand before the program that is to follow; *ret NULL: there is none. */
+static int find_next_program(int argc, char **argv, char ***ret)
+{
+	*ret = NULL;
+	for (int i = 1; i < argc - 1; i++)
+		if (strcmp(argv[i], "--") == 0) {
+			*ret = &argv[i + 1];
+			return i;
+		}
+	return argc;
+}
+
 int main(int argc, char **argv)
 {
+	char **next;
+	argc = find_next_program(argc, argv, &next);
 	double seconds = argc > 1 ? atof(argv[1]) : 1;
 	const size_t bytes = 1 << 16;
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -127,14 +143,16 @@ int main(int argc, char **argv)
 	}
 	/* A program that had this number before may have left one. */
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-	(void)!unlink(path);
+	bool keeps_map = argc > 2 && strcmp(argv[2], "-") == 0;
+	if (!keeps_map)
+		(void)!unlink(path);
 	memcpy(memory, code, sizeof(code));
 	__builtin___clear_cache(memory, (char *)memory + sizeof(code));
 	FILE *dump = argc > 3 ? open_dump(argv[2]) : NULL;
 	uint64_t address = (uintptr_t)memory;
 	if (dump) {
 		put_load(dump, address, 1, "jit_first");
-	} else if (argc > 2) {
+	} else if (argc > 2 && !keeps_map) {
 		snprintf(path, sizeof(path), "%s/perf-%d.map", argv[2], (int)getpid());
 		FILE *map = fopen(path, "w");
 		if (!map || fprintf(map, "%" PRIx64 " %zx jit_hot\n", address, sizeof(code)) < 0 || fclose(map)) {
@@ -151,5 +169,10 @@ int main(int argc, char **argv)
 		put_load(dump, address, 2, "jit_second");
 	}
 	run((void (*)(void))memory, seconds);
+	if (next) {
+		execvp(next[0], next);
+		perror(next[0]);
+		return 1;
+	}
 	return 0;
 }

@@ -564,9 +564,11 @@ static void an_old_perf_map_of_a_process_that_was_not_seen_is_not_taken(void **s
 	for (size_t i = 0; i < 3; i++) {
 		const struct timespec times[] = {{.tv_sec = now - maps[i].age_s}, {.tv_sec = now - maps[i].age_s}};
 		AUTO_BUF struct buf map = {0};
+		int64_t written_ns = 0;
 		is_right &= futimens(fd, times) == 0;
-		results[i] = object_watch_read_perf_map(watch, pid, 0, &map);
+		results[i] = object_watch_read_perf_map(watch, pid, 0, &map, &written_ns);
 		is_right &= map.len == (results[i] ? 0 : strlen(text));
+		is_right &= written_ns == (results[i] ? 0 : times[0].tv_sec * INT64_C(1000000000));
 	}
 	unlink(path);
 	object_watch_free(watch);

@@ -40,6 +40,35 @@ static void maps_come_back(void **state)
 	buf_fini(&out);
 }
 
+static void the_program_of_a_map_comes_back(void **state)
+{
+	const struct kept_perf_map maps[] = {
+		{.pid = 7,
+		 .bytes = sizeof(text),
+		 .stored = {text, sizeof(text)},
+		 .program_ns = 5,
+		 .program_known = true},
+		{.pid = 8, .bytes = sizeof(text), .stored = {text, sizeof(text)}},
+		{.pid = 8, .bytes = sizeof(text), .stored = {text, sizeof(text)}, .program_known = true},
+	};
+	struct kept_perf_map map;
+	struct buf out = {0};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		perf_map_put(&maps[i], &out);
+	struct cursor at = cursor_over(buf_span(&out));
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(perf_map_next(&at, &map));
+		assert_int_equal(map.pid, maps[i].pid);
+		assert_int_equal(map.missing, PERF_MAP_KEPT);
+		assert_int_equal(map.program_ns, maps[i].program_ns);
+		assert_int_equal(map.program_known, maps[i].program_known);
+	}
+	assert_false(perf_map_next(&at, &map));
+	buf_fini(&out);
+}
+
 static void cut_payloads_end(void **state)
 {
 	struct buf out = {0};
@@ -81,6 +110,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(maps_come_back),
+		cmocka_unit_test(the_program_of_a_map_comes_back),
 		cmocka_unit_test(cut_payloads_end),
 		cmocka_unit_test(lengths_that_cannot_be_are_refused),
 	};

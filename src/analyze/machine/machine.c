@@ -70,7 +70,8 @@ struct machine {
 	struct kernel kernel;
 	struct user_stacks *user_stacks; /* NULL: not needed yet */
 	struct debug_info *debug_info;
-	struct hash_table cgroups; /* paths, by id */
+	struct hash_table programs; /* when the process began to run its program, if records say so, by pid */
+	struct hash_table cgroups;  /* paths, by id */
 	struct pool cgroup_paths;
 	bool monotonic;              /* records have the clock of jitdumps */
 	bool timed;                  /* some code has a jitdump */
@@ -296,6 +297,7 @@ void machine_free(struct machine *machine)
 	dso_table_fini(&machine->dsos);
 	downloads_free(machine->downloads);
 	tasks_free(machine->tasks);
+	hash_table_fini(&machine->programs);
 	hash_table_fini(&machine->cgroups);
 	pool_fini(&machine->cgroup_paths);
 	free(machine->bundle);
@@ -329,10 +331,7 @@ static bool is_without_object(const char *name)
 /* Code of a process without a file. NULL: out of memory. */
 static struct dso *perf_map_of(struct machine *machine, const struct task *task)
 {
-	char name[48];
-
-	snprintf(name, sizeof(name), "/tmp/perf-%d.map", (int)task->pid);
-	return dso_find(&machine->dsos, name, NULL, DSO_PERFMAP);
+	return dso_find_code(&machine->dsos, task->pid, hash_table_find_number(&machine->programs, task->pid));
 }
 
 static int learn_jitdump(struct machine *machine, const struct task *task, const struct task_event *event)
@@ -433,8 +432,23 @@ static int process_map(struct machine *machine, const struct task_event *event, 
 	}
 }
 
-static int process_fork(struct machine *machine, const struct task_event *fork)
+/* By an exec, or as a new process; time_ns 0: not known. 0 or -ENOMEM. */
+static int begin_program(struct machine *machine, uint32_t pid, uint64_t time_ns)
 {
+	struct hash_slot *slot = hash_table_find(&machine->programs, pid);
+
+	if (!time_ns)
+		return 0;
+	if (!slot)
+		return hash_table_add_number(&machine->programs, pid, time_ns);
+	slot->number = time_ns;
+	return 0;
+}
+
+static int process_fork(struct machine *machine, const struct task_event *fork, uint64_t time_ns)
+{
+	if (fork->pid != fork->ppid && begin_program(machine, fork->pid, time_ns))
+		return -ENOMEM;
 	struct task *parent = machine_task(machine, fork->ppid, fork->ptid);
 
 	if (parent && parent->pid != fork->ppid) {
@@ -450,6 +464,7 @@ static int process_fork(struct machine *machine, const struct task_event *fork)
 static int process_task_event(struct machine *machine, const struct session_record *record)
 {
 	const struct perf_event_header *header = record->view.header;
+	const uint64_t time_ns = record->sample.present & PERF_SAMPLE_TIME ? record->sample.time : 0;
 	struct task_event event;
 	struct task *task;
 
@@ -464,11 +479,11 @@ static int process_task_event(struct machine *machine, const struct session_reco
 		/* As perf, readers keep maps of the program before until others replace them. */
 		if (task->maps && event.misc & PERF_RECORD_MISC_COMM_EXEC)
 			maps_mark_former(task->maps);
+		if (event.misc & PERF_RECORD_MISC_COMM_EXEC && begin_program(machine, event.pid, time_ns))
+			return -ENOMEM;
 		return tasks_name(machine->tasks, task, event.name.ptr);
-	case PERF_RECORD_FORK: return process_fork(machine, &event);
-	default:
-		return process_map(machine, &event,
-				   record->sample.present & PERF_SAMPLE_TIME ? record->sample.time : 0);
+	case PERF_RECORD_FORK: return process_fork(machine, &event, time_ns);
+	default: return process_map(machine, &event, time_ns);
 	}
 }
 

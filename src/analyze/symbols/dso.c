@@ -227,6 +227,19 @@ struct dso *dso_find(struct dso_table *table, const char *name, const struct obj
 	return put_keys(table, key, dso, nr_keys) ? NULL : dso;
 }
 
+struct dso *dso_find_code(struct dso_table *table, uint32_t pid, uint64_t program_ns)
+{
+	/* As files of one name are told apart; an unknown inode would equal any. */
+	const struct object_id id = {.file = {.inode = program_ns + 1}};
+	char name[48];
+
+	snprintf(name, sizeof(name), "/tmp/perf-%d.map", (int)pid);
+	struct dso *dso = dso_find(table, name, &id, DSO_PERFMAP);
+	if (dso)
+		dso->program_ns = program_ns;
+	return dso;
+}
+
 void dso_note_mapped(struct dso *dso, uint64_t time_ns)
 {
 	if (time_ns < dso->mapped_ns)
@@ -353,6 +366,12 @@ char *dso_doubt_text(const struct dso *dso)
 	case DSO_MAP_NOT_KEPT:
 		len = asprintf(&text, "record did not keep %s: %s; code compiled at run time is not named", dso->name,
 			       perf_map_missing_text(dso->doubt.missing));
+		break;
+	case DSO_OTHER_MAP:
+		len = asprintf(&text,
+			       "%s was written by another program that the process ran before or later; code of this "
+			       "one, compiled at run time, is not named",
+			       dso->name);
 		break;
 	case DSO_DUMP_REFUSED:
 		if (sscanf(dso->name, "/tmp/perf-%u.map", &pid) == 1)
@@ -634,7 +653,7 @@ static int find_perf_map_here(const struct dso *dso, const char *symfs, struct b
 
 /*
  * The recorder kept the maps of the processes whose code was sampled: what is in /tmp now may be of another process.
- * 0 or -errno; -ECANCELED: it says why it did not keep this one.
+ * 0 or -errno; -ECANCELED: it says why it did not keep this one; -ENOTUNIQ: it is another program's.
  */
 static int find_perf_map(const struct dso *dso, const char *symfs, struct buf *ret, uint32_t *ret_missing)
 {
@@ -648,9 +667,14 @@ static int find_perf_map(const struct dso *dso, const char *symfs, struct buf *r
 		return -ENOENT;
 	int err = -ENOENT;
 	while (perf_map_next(&at, &map)) {
-		if (map.pid == pid && map.missing == PERF_MAP_KEPT)
+		const bool other = map.program_known && map.program_ns != dso->program_ns;
+		if (map.pid != pid)
+			continue;
+		if (map.missing == PERF_MAP_KEPT && !other)
 			return unpack_perf_map(&map, ret);
-		if (map.pid == pid && map.missing != PERF_MAP_NONE) {
+		if (map.missing == PERF_MAP_KEPT) {
+			err = -ENOTUNIQ;
+		} else if (map.missing != PERF_MAP_NONE) {
 			*ret_missing = map.missing;
 			err = -ECANCELED;
 		}
@@ -665,8 +689,10 @@ static void load_perf_map(struct dso *dso, const char *symfs)
 	int err = find_perf_map(dso, symfs, &text, &dso->doubt.missing);
 
 	if (err) {
-		if (err != -ENOENT)
-			dso->doubt.why = err == -ECANCELED ? DSO_MAP_NOT_KEPT : DSO_FOREIGN_MAP;
+		if (err != -ENOENT && !dso->jit)
+			dso->doubt.why = err == -ECANCELED  ? DSO_MAP_NOT_KEPT
+					 : err == -ENOTUNIQ ? DSO_OTHER_MAP
+							    : DSO_FOREIGN_MAP;
 		return;
 	}
 	struct span rest = buf_span(&text);
@@ -705,7 +731,7 @@ void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id
 		err = read_err ? read_err : err;
 		free(paths[i]);
 	}
-	if (dso->jit && dso->doubt.why == DSO_DUMP_REFUSED)
+	if (dso->jit)
 		dso->doubt.why = DSO_TRUSTED;
 	if (!err || dso->jit || dso->symbols.nr || dso->doubt.why)
 		return;

@@ -41,25 +41,6 @@ enum dso_kind {
 	DSO_NOTHING, /* has no symbols and never will */
 };
 
-/* Why the file under the name of an object is not used. */
-struct dso_doubt {
-	enum {
-		DSO_TRUSTED,
-		DSO_OTHER_BUILD,  /* build-ids differ */
-		DSO_OTHER_FILE,   /* there is no build-id, and device, inode or generation differ */
-		DSO_WRITTEN,      /* there is no build-id, and the file was written to after it was mapped */
-		DSO_ELSEWHERE,    /* there is no build-id; on the machine that recorded it may be another file */
-		DSO_FOREIGN_MAP,  /* /tmp/perf-PID.map belongs to another user, or is no regular file, or too large */
-		DSO_MAP_NOT_KEPT, /* it was refused while recording */
-		DSO_DUMP_REFUSED, /* the jitdump of the process is too large, or is none; there is no map either */
-	} why;
-	int dump_error;       /* of DSO_DUMP_REFUSED: -errno of jit_code_read() */
-	uint32_t missing;     /* of DSO_MAP_NOT_KEPT: enum perf_map_missing */
-	struct elf_id found;  /* of DSO_OTHER_BUILD; len 0: that file has none */
-	uint64_t found_inode; /* of DSO_OTHER_FILE */
-	uint64_t nr_uses;     /* how often an address of the object was looked up; counted by several threads */
-};
-
 struct dso {
 	struct dso *next; /* the one that was added before */
 	const char *name, *short_name;
@@ -76,6 +57,7 @@ struct dso {
 	enum { DSO_NO_FILE, DSO_STRIPPED /* to dynamic symbols, or none */, DSO_ALL_SYMBOLS } source;
 	int refusal; /* why the file under its name cannot be read: -EACCES, -EIO, ...; 0: it can, or there is none */
 	struct jit_code *jit; /* of DSO_PERFMAP: from its jitdump, in place of the map; owned. NULL: there is none */
+	uint64_t program_ns;  /* of DSO_PERFMAP: dso_find_code() */
 	const struct bpf_lines *bpf_lines; /* of DSO_KSYMBOL; borrowed. NULL: there are none */
 	struct dso_doubt doubt;
 	struct symbols symbols;
@@ -121,6 +103,12 @@ void dso_table_fini(struct dso_table *table);
 /* The dso of that name, id and kind, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */
 struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind);
 void dso_note_mapped(struct dso *dso, uint64_t time_ns); /* a process mapped the object then */
+
+/*
+ * The DSO_PERFMAP of the program that a process runs since program_ns, the time of its record; 0: since before the
+ * first record. Names of code end with the program. NULL: out of memory.
+ */
+struct dso *dso_find_code(struct dso_table *table, uint32_t pid, uint64_t program_ns);
 
 /* Adds a build-id of a path, from the recording; to be called before an object of that name is loaded. 0 or -ENOMEM. */
 int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id);

@@ -26,6 +26,7 @@
 #include "record/build_ids/object_cache.h"
 #include "record/build_ids/object_watch.h"
 #include "record/build_ids/scan.h"
+#include "record/setup/perf_clock.h"
 #include "stream/stage.h"
 #include "sysinfo/elf_note.h"
 #include "sysinfo/object_file.h"
@@ -474,9 +475,9 @@ static int put_build_ids(const struct map_history *history, struct buf *out)
 /* All of them together, compressed. */
 enum { PERF_MAPS_MAX_BYTES = 64 << 20 };
 
-static int put_perf_map(uint32_t pid, struct span text, struct zstd_packer **packer, struct buf *out)
+static int put_perf_map(struct kept_perf_map map, struct zstd_packer **packer, struct buf *out)
 {
-	struct kept_perf_map map = {.pid = pid, .bytes = text.len, .stored = text};
+	const struct span text = map.stored;
 	const struct zstd_pack_params params = {.level = ZSTD_LEVEL_DEFAULT};
 	AUTO_BUF struct buf packed = {0};
 	if (!*packer && text.len && zstd_packer_new(packer))
@@ -502,19 +503,45 @@ static enum perf_map_missing missing_of(int err)
 	case -ESRCH: return PERF_MAP_OLDER;
 	case -ECHILD: return PERF_MAP_OLDER_THAN_RECORDING;
 	case -ETIME: return PERF_MAP_NEWER_THAN_RECORDING;
+	case -ENOTUNIQ: return PERF_MAP_OF_UNKNOWN_PROGRAM;
 	case -EFBIG: return PERF_MAP_TOO_LARGE;
 	default: return PERF_MAP_UNREADABLE;
 	}
 }
 
+/*
+ * Between which times of records a file was written to last. Times of files are those of a tick; the clocks may differ
+ * by 0.1 %. Of a recording that is recovered the clock may have begun anew since: not known, first_ns > last_ns.
+ */
+static struct history_range write_times(int64_t written_ns, const struct perf_event_attr *attr, int64_t until_ns)
+{
+	enum { TICK_NS = 25000000, READING_NS = 1000000, CLOCKS_DIFFER_BY = 1000 };
+	const uint64_t now_ns = until_ns ? 0 : attr->use_clockid ? clock_ns(attr->clockid) : perf_clock_now(NULL);
+	const int64_t ago_ns = (int64_t)clock_ns(CLOCK_REALTIME) - written_ns;
+	const int64_t inexact_ns = READING_NS + (ago_ns < 0 ? -ago_ns : ago_ns) / CLOCKS_DIFFER_BY;
+	const int64_t first_ns = (int64_t)now_ns - ago_ns - inexact_ns, last_ns = first_ns + 2 * inexact_ns + TICK_NS;
+
+	if (!now_ns)
+		return (struct history_range){.first_ns = 1, .last_ns = 0};
+	return (struct history_range){.first_ns = first_ns < 0 ? 0 : (uint64_t)first_ns,
+				      .last_ns = last_ns < 0 ? 0 : (uint64_t)last_ns};
+}
+
 /* What was read, or why there is nothing. 0 or -ENOMEM. */
-static int keep_perf_map(uint32_t pid, struct zstd_packer **packer, struct collected *collected)
+static int keep_perf_map(struct map_history *history, const struct perf_event_attr *attr, uint32_t pid,
+			 struct zstd_packer **packer, struct collected *collected)
 {
 	AUTO_BUF struct buf text = {0};
-	int err = object_watch_read_perf_map(collected->watch, (pid_t)pid, collected->until_ns, &text);
+	int64_t written_ns = 0;
+	int err = object_watch_read_perf_map(collected->watch, (pid_t)pid, collected->until_ns, &text, &written_ns);
+	struct kept_perf_map map = {.pid = pid, .bytes = text.len, .stored = buf_span(&text), .program_known = true};
 
-	if (!err)
-		err = put_perf_map(pid, buf_span(&text), packer, collected->perf_maps);
+	if (!err) {
+		const struct history_range times = write_times(written_ns, attr, collected->until_ns);
+		const bool found =
+			map_history_find_writer(history, (int32_t)pid, times.first_ns, times.last_ns, &map.program_ns);
+		err = found ? put_perf_map(map, packer, collected->perf_maps) : -ENOTUNIQ;
+	}
 	if (!err || err == -ENOMEM)
 		return err;
 	const uint32_t missing = missing_of(err);
@@ -526,7 +553,7 @@ static int keep_perf_map(uint32_t pid, struct zstd_packer **packer, struct colle
 }
 
 /* Of the processes whose code without a file was hit. 0 or -ENOMEM. */
-static int put_perf_maps(const struct map_history *history, struct collected *collected)
+static int put_perf_maps(struct map_history *history, const struct event_desc *event, struct collected *collected)
 {
 	struct zstd_packer *packer = NULL;
 	int err = 0;
@@ -535,7 +562,7 @@ static int put_perf_maps(const struct map_history *history, struct collected *co
 		const struct history_process *process = &history->processes[i];
 		if (!process->ran_anonymous || process->pid <= 0)
 			continue;
-		err = keep_perf_map((uint32_t)process->pid, &packer, collected);
+		err = keep_perf_map(history, &event->attr, (uint32_t)process->pid, &packer, collected);
 	}
 	zstd_packer_free(packer);
 	return err;
@@ -1111,6 +1138,6 @@ int build_ids_collect(const struct collect_region regions[], size_t nr_regions, 
 	find_build_ids(&scan.history, ret);
 	int ids_err = ret->files && ret->files->failed ? -ENOMEM : put_build_ids(&scan.history, ret->build_ids);
 	if (!ids_err)
-		ids_err = put_perf_maps(&scan.history, ret);
+		ids_err = put_perf_maps(&scan.history, events, ret);
 	return ids_err ? ids_err : cut || scan.broken ? -EBADMSG : 0;
 }

@@ -145,7 +145,8 @@ struct watched_process {
 	bool ended;       /* its map was read then: */
 	bool reused;      /* another process has the number */
 	bool polled;
-	int map_err;    /* 0 or -errno */
+	int map_err; /* 0 or -errno */
+	int64_t map_written_ns;
 	struct buf map; /* the text */
 };
 
@@ -1045,7 +1046,7 @@ static bool is_of_later(const struct stat *status, pid_t pid, int64_t until_ns)
 	       (int64_t)clock_ns(CLOCK_REALTIME) - lived_ns > until_ns;
 }
 
-static int open_perf_map(const struct watched_process *process)
+static int open_perf_map(const struct watched_process *process, int64_t *ret_written_ns)
 {
 	struct stat status;
 	char path[64];
@@ -1066,19 +1067,22 @@ static int open_perf_map(const struct watched_process *process)
 		return -ETIME;
 	if (status.st_size > PERF_MAP_MAX_BYTES)
 		return -EFBIG;
+	*ret_written_ns = ns_of(&status.st_mtim);
 	return take_fd(&fd);
 }
 
 /* Its number, and the name of its map, may be another's from now on. */
 static void read_last_map(struct object_watch *watch, struct watched_process *process)
 {
-	AUTO_FD int fd = open_perf_map(process);
+	int64_t written_ns = 0;
+	AUTO_FD int fd = open_perf_map(process, &written_ns);
 	AUTO_BUF struct buf text = {0};
 	uint64_t room = MAPS_MAX_BYTES - watch->map_bytes;
 	int err = fd < 0 ? fd : fd_slurp_rest(fd, room < PERF_MAP_MAX_BYTES ? room : PERF_MAP_MAX_BYTES, &text);
 
 	pthread_mutex_lock(&watch->lock);
 	process->map_err = err;
+	process->map_written_ns = written_ns;
 	process->ended = true;
 	process->output = watch->output;
 	if (!err) {
@@ -1667,14 +1671,15 @@ static bool look_up_process(struct object_watch *watch, pid_t pid, struct watche
 	return process || open_process(watch, pid, ret); /* too many are open */
 }
 
-static int read_map(const struct watched_process *process, struct buf *ret)
+static int read_map(const struct watched_process *process, struct buf *ret, int64_t *ret_written_ns)
 {
-	AUTO_FD int fd = open_perf_map(process);
+	AUTO_FD int fd = open_perf_map(process, ret_written_ns);
 
 	return fd < 0 ? fd : fd_slurp_rest(fd, PERF_MAP_MAX_BYTES, ret);
 }
 
-int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, int64_t until_ns, struct buf *ret)
+int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, int64_t until_ns, struct buf *ret,
+			       int64_t *ret_written_ns)
 {
 	struct watched_process known;
 
@@ -1689,13 +1694,14 @@ int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, int64_t un
 			.until_ns = until_ns,
 			.tmp_fd = tmp,
 		};
-		return read_map(&ours, ret);
+		return read_map(&ours, ret, ret_written_ns);
 	}
 	int err = known.map_err;
+	*ret_written_ns = known.map_written_ns;
 	if (known.reused)
 		err = -ESTALE;
 	else if (!known.ended)
-		err = read_map(&known, ret);
+		err = read_map(&known, ret, ret_written_ns);
 	close_process(&known);
 	return !err && ret->failed ? -ENOMEM : err;
 }

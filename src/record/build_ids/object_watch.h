@@ -109,6 +109,8 @@ int object_watch_find_build(struct object_watch *watch, const char *path, const 
  * all can read it; -ESTALE: two processes had that pid; -ESRCH: the process has begun after its last change;
  * -ECHILD: so has the watch, and when the process began is not known, as it was gone before it was looked at; -ETIME:
  * the recording ended at `until_ns` (CLOCK_REALTIME; 0: it ends now), the file was changed later, and no process goes
- * on that had the number then; other errors as object_file_open() and fd_slurp_rest().
+ * on that had the number then; other errors as object_file_open() and fd_slurp_rest(). *ret_written_ns is the time of
+ * its last change (CLOCK_REALTIME).
  */
-int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, int64_t until_ns, struct buf *ret);
+int object_watch_read_perf_map(struct object_watch *watch, pid_t pid, int64_t until_ns, struct buf *ret,
+			       int64_t *ret_written_ns);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <linux/perf_event.h>
+
+#include "tasks/map_history.h"
+#include "tasks/task_event.h"
+
+enum { PID = 7, NOT_KNOWN = -1 };
+
+static void put_exec(struct map_history *history, uint64_t time_ns)
+{
+	const struct task_event comm = {
+		.type = PERF_RECORD_COMM, .misc = PERF_RECORD_MISC_COMM_EXEC, .pid = PID, .tid = PID};
+
+	assert_int_equal(map_history_add(history, &comm, time_ns), 0);
+}
+
+/* Memory without a file. */
+static void put_code(struct map_history *history, uint64_t time_ns)
+{
+	static const char name[] = "//anon";
+	const struct task_event map = {.type = PERF_RECORD_MMAP2,
+				       .misc = PERF_RECORD_MISC_USER,
+				       .pid = PID,
+				       .tid = PID,
+				       .start = 0x1000,
+				       .len = 0x1000,
+				       .name = {name, sizeof(name) - 1}};
+
+	assert_int_equal(map_history_add(history, &map, time_ns), 0);
+}
+
+/* When the program began that wrote a map between the times; NOT_KNOWN: that is not known. */
+static int64_t writer(struct map_history *history, uint64_t first_ns, uint64_t last_ns)
+{
+	uint64_t since_ns;
+
+	return map_history_find_writer(history, PID, first_ns, last_ns, &since_ns) ? (int64_t)since_ns : NOT_KNOWN;
+}
+
+static void a_map_is_of_the_only_program_with_code(void **state)
+{
+	struct map_history history = {0};
+
+	(void)state;
+	assert_int_equal(writer(&history, 1, 0), 0);
+	put_exec(&history, 100);
+	put_exec(&history, 200);
+	put_code(&history, 250);
+	put_exec(&history, 300);
+	for (uint64_t at_ns = 0; at_ns < 400; at_ns += 50)
+		assert_int_equal(writer(&history, at_ns, at_ns + 10), 200);
+	assert_int_equal(writer(&history, 1, 0), 200);
+	map_history_fini(&history);
+}
+
+static void a_map_of_several_programs_is_of_the_one_that_ran_then(void **state)
+{
+	struct map_history history = {0};
+
+	(void)state;
+	put_code(&history, 50);
+	put_exec(&history, 100); /* a launcher: what it writes is for the next program */
+	put_exec(&history, 200);
+	put_code(&history, 250);
+	put_exec(&history, 300); /* writes nothing that names its code */
+	put_exec(&history, 400);
+	put_code(&history, 450);
+	assert_int_equal(writer(&history, 0, 10), 0);
+	assert_int_equal(writer(&history, 80, 99), 0);
+	assert_int_equal(writer(&history, 90, 110), NOT_KNOWN);
+	assert_int_equal(writer(&history, 110, 120), 200);
+	assert_int_equal(writer(&history, 190, 260), 200);
+	assert_int_equal(writer(&history, 290, 310), NOT_KNOWN);
+	assert_int_equal(writer(&history, 310, 320), 400);
+	assert_int_equal(writer(&history, 1000, 2000), 400);
+	assert_int_equal(writer(&history, 0, 2000), NOT_KNOWN);
+	assert_int_equal(writer(&history, 1, 0), NOT_KNOWN);
+	map_history_fini(&history);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_map_is_of_the_only_program_with_code),
+		cmocka_unit_test(a_map_of_several_programs_is_of_the_one_that_ran_then),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
