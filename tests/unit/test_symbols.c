@@ -519,6 +519,8 @@ static void test_perfmap(void **state)
 				    "xyz 10 bad\n"
 				    "12345678901234567 10 long\n"
 				    "4000 10 nul\0inside\n"
+				    "4010 ffffffffffffbff0 to the last address, and over it\n"
+				    "4020 ffffffffffffffff likewise\n"
 				    " \t4100\t 10\taligned\n"
 				    "  \n"
 				    "5000 1 tail";

@@ -581,7 +581,7 @@ static int plt_read(const struct elf_source *runtime, struct plt *ret)
 /* 0 or -ENOMEM. They are sorted. */
 static int list_shown(struct plt *plt, const struct symbols *symbols)
 {
-	plt->shown = calloc(symbols->nr, sizeof(*plt->shown));
+	plt->shown = calloc(symbols->nr + 1, sizeof(*plt->shown));
 	if (!plt->shown)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < symbols->nr; i++)
@@ -804,7 +804,7 @@ int elf_symbols_load(struct symbols *symbols, const struct elf_source *from, con
 		err = add_trampoline(symbols, runtime);
 	if (!err)
 		err = load_table(symbols, dynamic, dynamic->dynsym, runtime);
-	if (!err && symbols->nr)
+	if (!err) /* also where there is nothing else, as in a stripped program */
 		err = load_plt(symbols, runtime);
 	return err;
 }

@@ -158,7 +158,8 @@ bool perfmap_next(struct span *rest, struct perfmap_line *ret)
 			continue;
 		found.name = line.ptr;
 		found.name_len = line.len;
-		if (memchr(found.name, '\0', found.name_len))
+		/* One that goes on behind the last address would be the name of all that is above its start. */
+		if (memchr(found.name, '\0', found.name_len) || found.start + found.size < found.start)
 			continue;
 		*ret = found;
 		return true;
