@@ -228,6 +228,24 @@ static void test_overlap_follows_tree(void **state)
 	symbols_fini(&symbols);
 }
 
+static void test_labels_where_functions_begin(void **state)
+{
+	static const char label[] = "module_code_begin", function[] = "first";
+	(void)state;
+
+	for (unsigned order = 0; order < 2; order++) {
+		struct symbols symbols = {0};
+		add(&symbols, 16, order ? 8 : 0, SYMBOL_GLOBAL, order ? function : label);
+		add(&symbols, 16, order ? 0 : 8, SYMBOL_GLOBAL, order ? label : function);
+		add(&symbols, 32, 0, SYMBOL_GLOBAL, "module_code_end");
+		symbols_fixup(&symbols, 0);
+		assert_string_equal(name_at(&symbols, 16), function);
+		assert_string_equal(name_at(&symbols, 24), "(none)");
+		assert_string_equal(name_at(&symbols, 32), "module_code_end");
+		symbols_fini(&symbols);
+	}
+}
+
 static void test_demangling(void **state)
 {
 	(void)state;
@@ -964,6 +982,7 @@ int main(void)
 		cmocka_unit_test(test_elf_build_id),
 		cmocka_unit_test(test_kallsyms),
 		cmocka_unit_test(test_perfmap),
+		cmocka_unit_test(test_labels_where_functions_begin),
 		cmocka_unit_test(test_many_names_that_grow),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

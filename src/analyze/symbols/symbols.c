@@ -314,6 +314,34 @@ static bool first_is_better(const struct symbols *symbols, const struct symbol_e
 	       !(a_len >= 10 && strncmp(a_name, "compat_SyS", 10) == 0);
 }
 
+/* One whose name is shown: of equals first_is_better() prefers any with a shorter name. */
+static bool is_sized_function(const struct symbols *symbols, const struct symbol_entry *entry)
+{
+	return !entry->dropped && entry->end != entry->start &&
+	       name_len(symbols_name(symbols, entry)) <= SYMBOL_NAME_MAX;
+}
+
+/*
+ * A label where a function begins, as OCaml's code_begin, is no name of it. It has no size of its own, but would have
+ * one by fix_ends().
+ */
+static void drop_labels_of_functions(struct symbols *symbols)
+{
+	for (size_t first = 0, end; first < symbols->nr; first = end) {
+		const uint64_t start = symbols->entries[first].start;
+		bool any_sized = false;
+		for (end = first + 1; end < symbols->nr && symbols->entries[end].start == start;)
+			end++;
+		for (size_t i = first; end - first > 1 && i < end && !any_sized; i++)
+			any_sized = is_sized_function(symbols, &symbols->entries[i]);
+		for (size_t i = first; any_sized && i < end; i++) {
+			struct symbol_entry *entry = &symbols->entries[i];
+			if (!entry->dropped && entry->end == start)
+				entry->dropped = ++symbols->clock;
+		}
+	}
+}
+
 static void drop_aliases(struct symbols *symbols)
 {
 	struct symbol_entry *best = NULL;
@@ -339,6 +367,7 @@ void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags)
 	if (!is_sorted(symbols))
 		sort_entries(symbols);
 	if (!(flags & SYMBOLS_KEEP_ALIASES)) {
+		drop_labels_of_functions(symbols);
 		fix_ends(symbols);
 		drop_aliases(symbols);
 	}
