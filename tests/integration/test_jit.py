@@ -536,3 +536,13 @@ def test_jitdump_and_the_map_of_the_next_program(millrace, two_programs):
     found, said = names_by_command(millrace, recorded)
     assert found['first'] == {'jit_first', 'jit_second'} and found['second'] in ({'sec_hot'}, {'0x'})
     assert 'first' not in said and (found['second'] == {'0x'}) == ('which one wrote it is not known' in said), said
+
+
+@pytest.mark.parametrize('options', [['-k', 'mono'], []], ids=' '.join)
+def test_map_names_what_the_jitdump_of_the_process_has_not(millrace, two_programs, options):
+    """Code of another compiler. What the dump has is not named by the map, also where the time is not known."""
+    recorded, _ = two_programs(millrace, 'exec ./first 0.4 . both', *options)
+    found, _ = names_by_command(millrace, recorded)
+    assert found['first'] == {'fir_hot'} | ({'jit_first', 'jit_second'} if options else {'0x'})
+    lines = millrace('report', '-i', recorded.data, '-s', 'srcline', '-c', 'first').out
+    assert ('second.js:7' in lines) == bool(options) and 'jit_hot' not in lines

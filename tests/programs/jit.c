@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jit SECONDS [DIRECTORY [dump]] [-- PROGRAM ...]: code compiled at run time, in memory without a file. Runs a function
- * of its own making for so long (CPU time of the process), and calls it "jit_hot" in DIRECTORY/perf-PID.map if there is
- * a directory; PID as the process sees itself. With "dump" it writes DIRECTORY/jit-PID.dump instead: "jit_first" is at
- * the address for half of the time, is moved away then, and "jit_second", of line 7 of second.js, is there. A line "PID
- * ADDRESS" on stdout says where it is. Then it becomes the program behind "--", by exec. DIRECTORY "-": it has no map,
- * and a former one of its number stays.
+ * jit SECONDS [DIRECTORY [dump | both]] [-- PROGRAM ...]: code compiled at run time, in memory without a file. Runs a
+ * function of its own making for so long (CPU time of the process), and calls it "jit_hot" in DIRECTORY/perf-PID.map if
+ * there is a directory; PID as the process sees itself. With "dump" it writes DIRECTORY/jit-PID.dump instead:
+ * "jit_first" is at the address for half of the time, is moved away then, and "jit_second", of line 7 of second.js, is
+ * there. With "both" it then runs a function that only /tmp/perf-PID.map names, "jit_hot"; the map has the name
+ * "jit_wrong" for the others. A line "PID ADDRESS" on stdout says where it is. Then it becomes the program behind "--",
+ * by exec. DIRECTORY "-": it has no map, and a former one of its number stays.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -110,6 +111,18 @@ static FILE *open_dump(const char *directory)
 	return dump;
 }
 
+static bool put_map(const char *directory, uint64_t address, const char *name, const char *mode)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/perf-%d.map", directory, (int)getpid());
+	FILE *map = fopen(path, mode);
+	if (map && fprintf(map, "%" PRIx64 " %zx %s\n", address, sizeof(code), name) >= 0 && !fclose(map))
+		return true;
+	perror(path);
+	return false;
+}
+
 static void run(void (*function)(void), double until)
 {
 	while ((double)clock() / CLOCKS_PER_SEC < until)
@@ -153,12 +166,15 @@ int main(int argc, char **argv)
 	if (dump) {
 		put_load(dump, address, 1, "jit_first");
 	} else if (argc > 2 && !keeps_map) {
-		snprintf(path, sizeof(path), "%s/perf-%d.map", argv[2], (int)getpid());
-		FILE *map = fopen(path, "w");
-		if (!map || fprintf(map, "%" PRIx64 " %zx jit_hot\n", address, sizeof(code)) < 0 || fclose(map)) {
-			perror(path);
+		if (!put_map(argv[2], address, "jit_hot", "w"))
 			return 1;
-		}
+	}
+	uint8_t *other = dump && strcmp(argv[3], "both") == 0 ? (uint8_t *)memory + bytes / 2 : NULL;
+	if (other) {
+		memcpy(other, code, sizeof(code));
+		__builtin___clear_cache((char *)other, (char *)other + sizeof(code));
+		if (!put_map("/tmp", address, "jit_wrong", "w") || !put_map("/tmp", (uintptr_t)other, "jit_hot", "a"))
+			return 1;
 	}
 	printf("%d %" PRIx64 "\n", (int)getpid(), address);
 	fflush(stdout);
@@ -169,6 +185,8 @@ int main(int argc, char **argv)
 		put_load(dump, address, 2, "jit_second");
 	}
 	run((void (*)(void))memory, seconds);
+	if (other)
+		run((void (*)(void))other, seconds * 1.5);
 	if (next) {
 		execvp(next[0], next);
 		perror(next[0]);

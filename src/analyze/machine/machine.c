@@ -688,15 +688,6 @@ static bool find_map(struct lookup *lookup, struct task *task, struct location *
 	return !lookup->read_only;
 }
 
-/* What the code at an address is changes without a record. */
-static void find_jit_symbol(const struct lookup *lookup, struct resolved *resolved)
-{
-	struct location *at = &resolved->location;
-
-	resolved->timed = true;
-	at->symbol = jit_code_find(at->dso->jit, at->address, lookup->time_ns, &resolved->from_ns, &resolved->to_ns);
-}
-
 static bool search_symbol(const struct lookup *lookup, struct location *at)
 {
 	if (lookup->read_only)
@@ -718,6 +709,19 @@ static bool find_symbol(struct lookup *lookup, struct location *at)
 	}
 	at->symbol = known->symbol;
 	return true;
+}
+
+/*
+ * What the code at an address is changes without a record. A process can have two compilers: the map names what the
+ * dump never has. false: an update is needed.
+ */
+static bool find_jit_symbol(struct lookup *lookup, struct resolved *resolved)
+{
+	struct location *at = &resolved->location;
+
+	at->symbol = jit_code_find(at->dso->jit, at->address, lookup->time_ns, &resolved->from_ns, &resolved->to_ns);
+	resolved->timed = at->symbol || jit_code_covers(at->dso->jit, at->address);
+	return resolved->timed || find_symbol(lookup, at);
 }
 
 static char level_of(uint8_t cpumode)
@@ -748,11 +752,7 @@ static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	ret->dso = map->object;
 	ret->map_pages = map_pages(map);
 	ret->address = map_address(map, ip);
-	if (ret->dso->jit) {
-		find_jit_symbol(lookup, resolved);
-		return true;
-	}
-	return find_symbol(lookup, ret);
+	return ret->dso->jit ? find_jit_symbol(lookup, resolved) : find_symbol(lookup, ret);
 }
 
 /* Samples hit few addresses, again and again. */

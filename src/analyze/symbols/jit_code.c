@@ -528,6 +528,13 @@ const struct symbol *jit_code_find(const struct jit_code *code, uint64_t address
 	return search.found ? &search.found->symbol : NULL;
 }
 
+bool jit_code_covers(const struct jit_code *code, uint64_t address)
+{
+	struct search search = {.address = address, .time_ns = JIT_ANY_TIME};
+
+	return search_part(code, 0, code->nr, &search) || search.found;
+}
+
 struct span jit_code_frames(const struct symbol *symbol)
 {
 	return ((const struct jit_entry *)symbol)->about.frames;

@@ -33,6 +33,9 @@ enum { JIT_ANY_TIME = -1 };
 const struct symbol *jit_code_find(const struct jit_code *code, uint64_t address, int64_t time_ns, int64_t *ret_from,
 				   int64_t *ret_to);
 
+/* Whether the dump has a function at the address, at any time. */
+bool jit_code_covers(const struct jit_code *code, uint64_t address);
+
 /*
  * The .eh_frame with which that code is unwound. Its addresses assume that it begins behind the code, at the next
  * multiple of 8 from the start of the code. len 0: the dump has none. Valid as long as the jit_code.

@@ -30,7 +30,8 @@ static const char *shown_path(const char *path, unsigned flags)
 static bool find_line(struct debug_info *info, const struct location *at, struct source_line *ret)
 {
 	if (at->dso && at->dso->jit) {
-		ret->path = at->symbol ? jit_code_line(at->dso->jit, at->symbol, at->address, &ret->line) : NULL;
+		bool dumped = at->symbol && at->symbol->by_name; /* else the map has it */
+		ret->path = dumped ? jit_code_line(at->dso->jit, at->symbol, at->address, &ret->line) : NULL;
 		return ret->path != NULL;
 	}
 	return at->dso && debug_info_line(info, at->dso, at->address - at->is_return, at->nr_inlined, ret);
