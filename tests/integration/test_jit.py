@@ -546,3 +546,13 @@ def test_map_names_what_the_jitdump_of_the_process_has_not(millrace, two_program
     assert found['first'] == {'fir_hot'} | ({'jit_first', 'jit_second'} if options else {'0x'})
     lines = millrace('report', '-i', recorded.data, '-s', 'srcline', '-c', 'first').out
     assert ('second.js:7' in lines) == bool(options) and 'jit_hot' not in lines
+
+
+def test_jitdump_that_is_gone(millrace, programs, tmp_path, need_root):
+    """Its runtime did write one."""
+    recorded = record_dump(millrace, programs, tmp_path, '-k', 'mono')
+    dump = tmp_path / f'jit-{recorded.pid}.dump'
+    dump.unlink()
+    _, said = names(millrace, recorded)
+    assert f'whose jitdump {dump} is not here any more: record with --bundle keeps it' in said
+    assert 'make its runtime write' not in said

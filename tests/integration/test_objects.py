@@ -563,6 +563,15 @@ def test_a_directory_of_choice_is_read(millrace, perf, record_what_goes, tmp_pat
     assert "no copy of it: record with --bundle, or name record's --buildid-dir" in done.err
 
 
+@pytest.mark.parametrize('option', ['-B', '--buildid-mmap'])
+def test_options_that_keep_no_copies_are_named(millrace, record_what_goes, tmp_path, option):
+    """With them --bundle is refused, and --buildid-dir has no effect."""
+    record_what_goes('deleted', option)
+    said = millrace('report', '-i', tmp_path / 'data', '--buildid-dir', tmp_path / 'none').err
+    assert f'{APP} is not here, and record keeps no copies with -B or --buildid-mmap: leave them out' in said
+    assert '--bundle' not in said
+
+
 def test_why_a_directory_is_not_used(record_what_goes, tmp_path):
     """Others could put a copy there that readers believe."""
     cache = tmp_path / 'cache'

@@ -183,9 +183,11 @@ static void learn_origin(struct dso_table *dsos, const struct session *session)
 	const char *host = recorded_host(session);
 	const struct feature_sample_time times = sample_times(session);
 	struct utsname here;
+	struct span ids;
 
 	session_feature(session, FEATURE_MAPPED_FILES, &dsos->file_ids);
 	session_feature(session, FEATURE_PERF_MAPS, &dsos->perf_maps);
+	dsos->keeps_none = host && info->can_reopen && !info->pipe && !session_feature(session, FEATURE_BUILD_ID, &ids);
 	dsos->of_another_machine = host && (uname(&here) || strcmp(host, here.nodename) != 0);
 	dsos->of_this_boot = info->mtime_ns > booted_ns;
 	if (dsos->of_another_machine || (info->mtime_ns && !dsos->of_this_boot))

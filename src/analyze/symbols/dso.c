@@ -732,7 +732,11 @@ void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id
 		free(paths[i]);
 	}
 	if (dso->jit)
+		dso->lost_dump = NULL;
+	if (dso->jit)
 		dso->doubt.why = DSO_TRUSTED;
+	if (!err && !dso->jit && !dso->lost_dump)
+		dso->lost_dump = pool_text(&dso->table->pool, path, strlen(path)); /* NULL: it is not told */
 	if (!err || dso->jit || dso->symbols.nr || dso->doubt.why)
 		return;
 	dso->doubt.why = DSO_DUMP_REFUSED;

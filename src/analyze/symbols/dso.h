@@ -56,8 +56,11 @@ struct dso {
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_STRIPPED /* to dynamic symbols, or none */, DSO_ALL_SYMBOLS } source;
 	int refusal; /* why the file under its name cannot be read: -EACCES, -EIO, ...; 0: it can, or there is none */
-	struct jit_code *jit; /* of DSO_PERFMAP: from its jitdump, in place of the map; owned. NULL: there is none */
-	uint64_t program_ns;  /* of DSO_PERFMAP: dso_find_code() */
+	struct jit_code
+		*jit; /* of DSO_PERFMAP: from its jitdump, which comes before the map; owned. NULL: there is none */
+	uint64_t program_ns;   /* of DSO_PERFMAP: dso_find_code() */
+	const char *lost_dump; /* of DSO_PERFMAP: the path of its jitdump, which is not there; NULL: it is, or there is
+				  none */
 	const struct bpf_lines *bpf_lines; /* of DSO_KSYMBOL; borrowed. NULL: there are none */
 	struct dso_doubt doubt;
 	struct symbols symbols;
@@ -83,6 +86,7 @@ struct dso_table {
 	struct span file_ids;       /* borrowed: FEATURE_MAPPED_FILES; ptr NULL: the recording has none */
 	struct file_builds builds;  /* from that, when it is first needed */
 	struct span perf_maps;      /* borrowed: FEATURE_PERF_MAPS; likewise */
+	bool keeps_none;            /* the recorder did not look for objects: it can have kept none */
 	bool of_another_machine;    /* a machine of another name made the recording; false also where it has no name */
 	bool of_this_boot;          /* and it was not booted since: devices have the recorded numbers */
 	struct mapping_times times; /* of the recording */

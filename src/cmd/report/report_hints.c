@@ -154,6 +154,9 @@ static void put_jit(const struct machine *machine, const struct unnamed *unnamed
 	buf_printf(out, "code that %s (pid %u) compiled at run time", task->comm->text, task->pid);
 	if (dso->jit && !machine_has_jit_clock(machine))
 		buf_put_text(out, ", which its jitdump names by the time: record with -k mono");
+	else if (dso->lost_dump)
+		buf_printf(out, ", whose jitdump %s is not here%s: record with --bundle keeps it", dso->lost_dump,
+			   dso->table->of_another_machine ? ", but on the machine that recorded" : " any more");
 	else if (dso->jit || dso->symbols.nr)
 		buf_put_text(out, ", of which its map has no name");
 	else if (dso->table->of_another_machine && !dso->table->perf_maps.ptr)
@@ -238,6 +241,10 @@ static void put_file(const struct dso *dso, struct buf *out)
 			   "%s is not here: it was removed, or not accessible, before record could read it, or it has "
 			   "no build-id, by which a copy is found",
 			   dso->name);
+	else if (dso->source == DSO_NO_FILE && dso->table->keeps_none)
+		buf_printf(out,
+			   "%s is not here, and record keeps no copies with -B or --buildid-mmap: leave them out%s",
+			   dso->name, debuginfod);
 	else if (dso->source == DSO_NO_FILE)
 		buf_printf(out,
 			   "%s is not here, and no copy of it: record with --bundle, or name record\'s --buildid-dir%s",
