@@ -498,18 +498,22 @@ static void learn_positions(struct unwind_cache *cache, uint64_t mask)
 	}
 }
 
-/* The innermost frame. false: there are no registers or no stack. */
-static bool first_frame(struct unwind_cache *cache, const struct sample_regs *regs, struct span stack,
+/* false: there are not all registers, or no stack. */
+static bool can_begin(struct unwind_cache *cache, const struct sample_regs *regs, struct span stack)
+{
+	if (!cache->arch || regs->abi != PERF_SAMPLE_REGS_ABI_64 || !regs->regs || !stack.len)
+		return false;
+	if (regs->mask != cache->mask)
+		learn_positions(cache, regs->mask);
+	return cache->whole;
+}
+
+/* The innermost frame. */
+static void first_frame(const struct unwind_cache *cache, const struct sample_regs *regs, struct span stack,
 			struct frame *ret)
 {
 	const struct unwind_arch *arch = cache->arch;
 
-	if (!arch || regs->abi != PERF_SAMPLE_REGS_ABI_64 || !regs->regs || !stack.len)
-		return false;
-	if (regs->mask != cache->mask)
-		learn_positions(cache, regs->mask);
-	if (!cache->whole)
-		return false;
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < arch->nr_sampled; i++)
 		ret->registers[i] = regs->regs[cache->positions[i]];
@@ -524,7 +528,6 @@ static bool first_frame(struct unwind_cache *cache, const struct sample_regs *re
 	ret->missing = ret->led_by_fp = 0;
 	ret->switched_fp[0] = ret->switched_fp[1] = 0;
 	ret->joined = false;
-	return true;
 }
 
 /* Of code without CFI, and without a frame pointer that could be followed. */
@@ -593,6 +596,7 @@ static bool describe(const struct unwind_arch *arch, const struct cached *cached
 static void note(struct new_frames *new, const struct last_frame *frame)
 {
 	if (!frame) {
+		new->innermost_rule = NULL;
 		new->nr = 0;
 		new->too_many = false;
 	} else if (new->nr == LAST_CHAIN_FRAMES) {
@@ -600,6 +604,15 @@ static void note(struct new_frames *new, const struct last_frame *frame)
 	} else {
 		new->frames[new->nr++] = *frame;
 	}
+}
+
+/* The rule may have said that nothing is on the stack yet, or where else the return address is. */
+static void note_innermost(struct new_frames *new, const struct cached *cached, const struct last_frame *frame)
+{
+	if (cached->rule->flags & RULE_NO_CFI || cached->rule->slots[0] == SLOT_SAME)
+		return;
+	new->innermost_rule = cached->rule;
+	new->innermost = *frame;
 }
 
 /* The frames of the last chain that this one has met. How it ends. */
@@ -646,7 +659,8 @@ static bool walk(struct unwind_cache *cache, const struct unwind_space *space, s
 	struct new_frames new;
 
 	if (chain->thread && space->generation && !chain->cfas)
-		meeting = meeting_begin(cache->last, chain->thread, space->generation);
+		meeting.last = last_chain_of(cache->last, chain->thread, space->generation);
+	meeting.nr = meeting.last ? meeting.last->nr : 0;
 	note(&new, NULL);
 	for (int end = GO_ON; end == GO_ON;) {
 		bool exact = frame->exact;
@@ -674,12 +688,15 @@ static bool walk(struct unwind_cache *cache, const struct unwind_space *space, s
 		}
 		otherwise = cached->rule->flags & RULE_NO_CFI ? no_caller(cached) : UNWIND_BAD_MEMORY;
 		struct last_frame now = last_frame_of(arch, frame);
-		bool may_be_met = meeting.last && !exact && frame->low == now.sp;
+		const bool frame_began_at_sp = frame->low == now.sp;
 		if (!chain->nr && first == STEP_BY_TOP && cached->rule->flags & RULE_NO_CFI)
 			by_top = step_to_top_of_stack(arch, space, frame);
 		if (chain->nr || !by_top)
 			end = step(cache, frame, cached);
-		note(&new, may_be_met && describe(arch, cached, frame, &now) ? &now : NULL);
+		const bool is_described = meeting.last && frame_began_at_sp && describe(arch, cached, frame, &now);
+		note(&new, is_described && !exact ? &now : NULL);
+		if (is_described && exact && !chain->nr && !by_top)
+			note_innermost(&new, cached, &now);
 		/* No code has called that to which a signal handler returns, and what others only name as a caller. */
 		const bool is_signal =
 			cached->rule->flags & (RULE_SIGNAL | RULE_NOT_CALLED) || (end == GO_ON && frame->exact);
@@ -695,6 +712,33 @@ static bool walk(struct unwind_cache *cache, const struct unwind_space *space, s
 	if (meeting.last && chain->end == UNWIND_COMPLETE && maps_known)
 		meeting_end(&meeting, &new);
 	return by_top;
+}
+
+/*
+ * The last chain of the thread, where no function was called or has come back since. false: it is not known to be the
+ * same.
+ */
+static bool take_last(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
+		      struct span stack, struct unwind_chain *chain)
+{
+	const struct unwind_arch *arch = cache->arch;
+	const uint64_t pc = regs->regs[cache->pc_position], sp = regs->regs[cache->positions[arch->sp]];
+	const struct frame frame = {.stack = stack.ptr, .stack_start = sp, .stack_bytes = stack.len};
+	struct unwind_object *missing;
+	struct meeting meeting;
+
+	if (!chain->thread || !space->generation || chain->cfas || !chain->max)
+		return false;
+	struct last_chain *last = last_chain_of(cache->last, chain->thread, space->generation);
+	if (!last->innermost_rule || last->innermost.sp != sp)
+		return false;
+	const struct cached *cached = find_rule(cache, space, pc, &missing);
+	if (!cached || !meeting_at_innermost(last, cached->rule, &frame, sp, regs->regs[cache->positions[arch->fp]],
+					     arch->address_bits, &meeting))
+		return false;
+	chain->ips[chain->nr++] = pc;
+	chain->end = take_met(&meeting, chain);
+	return true;
 }
 
 /*
@@ -723,11 +767,14 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	chain->object = NULL;
 	chain->end = UNWIND_NO_REGISTERS;
 	cache->never_waits = chain->never_waits;
-	if (!first_frame(cache, regs, stack, &frame)) {
+	if (!can_begin(cache, regs, stack)) {
 		if (stack.len)
 			take_recorded(cache, regs, chain);
 		return;
 	}
+	if (take_last(cache, space, regs, stack, chain))
+		return;
+	first_frame(cache, regs, stack, &frame);
 	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;
 	if (walk(cache, space, &frame, chain, STEP_BY_TOP) && !is_led_on(chain)) {
 		first_frame(cache, regs, stack, &frame);

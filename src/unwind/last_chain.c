@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unwind/last_chain.h"
 
-struct meeting meeting_begin(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation)
+struct last_chain *last_chain_of(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation)
 {
 	struct last_chain *last = &chains[thread * 0x9e3779b97f4a7c15ull >> 32 & (NR_LAST_CHAINS - 1)];
 
@@ -9,8 +9,20 @@ struct meeting meeting_begin(struct last_chain chains[NR_LAST_CHAINS], uint64_t 
 		last->thread = thread;
 		last->generation = generation;
 		last->nr = 0;
+		last->innermost_rule = NULL;
 	}
-	return (struct meeting){last, last->nr};
+	return last;
+}
+
+/* Whether the stack still has what led from a frame to its caller; NULL: it is the outermost. */
+static inline bool leads_to(const struct last_frame *last, const struct last_frame *caller, const struct frame *frame,
+			    uint64_t address_bits)
+{
+	const uint64_t pc = caller ? caller->pc : 0;
+	uint64_t word;
+
+	return (!last->ra_at || (frame_load(frame, last->ra_at, &word) && (word & address_bits) == pc)) &&
+	       (!last->fp_at || (frame_load(frame, last->fp_at, &word) && word == caller->fp));
 }
 
 bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64_t address_bits)
@@ -18,11 +30,7 @@ bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64
 	const struct last_frame *frames = meeting->last->frames;
 
 	for (size_t i = meeting->nr; i-- > 0;) {
-		const struct last_frame *each = &frames[i];
-		const uint64_t pc = i ? frames[i - 1].pc : 0;
-		uint64_t word;
-		if ((!each->ra_at || (frame_load(frame, each->ra_at, &word) && (word & address_bits) == pc)) &&
-		    (!each->fp_at || (frame_load(frame, each->fp_at, &word) && word == frames[i - 1].fp)))
+		if (leads_to(&frames[i], i ? &frames[i - 1] : NULL, frame, address_bits))
 			continue;
 		meeting->nr = i;
 		return false;
@@ -30,20 +38,44 @@ bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64
 	return true;
 }
 
+bool meeting_at_innermost(struct last_chain *last, const struct unwind_rule *rule, const struct frame *frame,
+			  uint64_t sp, uint64_t fp, uint64_t address_bits, struct meeting *ret)
+{
+	const struct last_frame *innermost = &last->innermost;
+
+	*ret = (struct meeting){last, last->nr_outer};
+	return rule == last->innermost_rule && sp == innermost->sp && (!innermost->uses_fp || fp == innermost->fp) &&
+	       leads_to(innermost, ret->nr ? &last->frames[ret->nr - 1] : NULL, frame, address_bits) &&
+	       meeting_is_valid(ret, frame, address_bits);
+}
+
+/* What of a frame counts for those further out, if its caller's fp does. Whether its own does. */
+static bool keep_fp(struct last_frame *frame, bool fp_counts)
+{
+	if (!fp_counts)
+		frame->fp_at = 0;
+	return frame->uses_fp |= fp_counts && frame->keeps_fp;
+}
+
 void meeting_end(struct meeting *meeting, const struct new_frames *new)
 {
 	struct last_chain *last = meeting->last;
-
-	/* Without new ones those inside of what it has met may be met again. */
-	if (!new->nr || new->too_many || meeting->nr + new->nr > LAST_CHAIN_FRAMES)
-		return;
 	bool fp_counts = meeting->nr && last->frames[meeting->nr - 1].uses_fp;
-	last->nr = meeting->nr;
+
+	last->innermost_rule = NULL;
+	if (new->too_many || meeting->nr + new->nr > LAST_CHAIN_FRAMES)
+		return;
+	if (new->nr) /* else those inside of what it has met may be met again */
+		last->nr = meeting->nr;
 	for (size_t i = new->nr; i-- > 0;) {
 		struct last_frame *frame = &last->frames[last->nr++];
 		*frame = new->frames[i];
-		if (!fp_counts)
-			frame->fp_at = 0;
-		fp_counts = frame->uses_fp |= fp_counts && frame->keeps_fp;
+		fp_counts = keep_fp(frame, fp_counts);
 	}
+	last->innermost_rule = new->innermost_rule;
+	if (!new->innermost_rule)
+		return;
+	last->innermost = new->innermost;
+	last->nr_outer = meeting->nr + new->nr;
+	keep_fp(&last->innermost, fp_counts);
 }

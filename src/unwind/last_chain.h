@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * last_chain: the outer frames of the last whole chain of a thread. Most of them are also those of its next sample, and
- * to see that takes two comparisons for each instead of a rule: the new chain has come to a frame of the last one, with
- * the same program counter, stack pointer and, where it counts, frame pointer; and the stack still has what led from
- * there to the end. Private to unwind.
+ * last_chain: the frames of the last whole chain of a thread. Most of the outer ones are also those of its next sample,
+ * and to see that takes two comparisons for each instead of a rule: the new chain has come to a frame of the last one,
+ * with the same program counter, stack pointer and, where it counts, frame pointer; and the stack still has what led
+ * from there to the end. Where the innermost frame has the same rule as the last one the same is true from there on.
+ * Private to unwind.
  */
 #pragma once
 
@@ -12,6 +13,8 @@
 #include <stdint.h>
 
 #include "unwind/frame.h"
+
+struct unwind_rule;
 
 enum { LAST_CHAIN_FRAMES = 120, NR_LAST_CHAINS = 64 /* a power of two */ };
 
@@ -25,13 +28,18 @@ struct last_frame {
 };
 
 struct last_chain {
-	uint64_t thread, generation; /* of the maps that it was made with. thread 0: empty */
+	uint64_t thread, generation;              /* of the maps that it was made with. thread 0: empty */
+	const struct unwind_rule *innermost_rule; /* NULL: the innermost frame cannot be met */
+	struct last_frame innermost;              /* its pc does not count: the rule does */
+	size_t nr_outer;                          /* how many of `frames` are its callers */
 	size_t nr;
 	struct last_frame frames[LAST_CHAIN_FRAMES]; /* the outermost first */
 };
 
 /* The frames of a chain that is being made, from the one on behind which all rules are of that kind. */
 struct new_frames {
+	const struct unwind_rule *innermost_rule; /* as of a last chain; NULL also if not all of its callers are here */
+	struct last_frame innermost;
 	size_t nr;
 	bool too_many;
 	struct last_frame frames[LAST_CHAIN_FRAMES]; /* the innermost first */
@@ -43,10 +51,10 @@ struct meeting {
 	size_t nr; /* how many frames of it may still be met */
 };
 
-/* With the last chain of the thread; if that was made with other maps it has no frames. */
-struct meeting meeting_begin(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation);
+/* The last chain of the thread; if that was made with other maps it has no frames. */
+struct last_chain *last_chain_of(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation);
 
-/* Whether the next frame leads to the end as it did. If not, those that lead to what has changed are left out. */
+/* Whether the next frame of it leads to the end as it did. If not, those that lead to what has changed are left out. */
 bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64_t address_bits);
 
 /* Whether the frame, a caller, is one of the last chain, and all behind it are, too: meeting->nr then. */
@@ -65,6 +73,13 @@ static inline bool meeting_is_at(struct meeting *meeting, const struct frame *fr
 	       (!next->uses_fp || (frame_register(frame, arch->fp, &fp) && fp == next->fp)) &&
 	       meeting_is_valid(meeting, frame, arch->address_bits);
 }
+
+/*
+ * Whether the innermost frame, with this rule, leads to the end as that of the last chain did: *ret is at its callers
+ * then. Of `frame` only the stack counts.
+ */
+bool meeting_at_innermost(struct last_chain *last, const struct unwind_rule *rule, const struct frame *frame,
+			  uint64_t sp, uint64_t fp, uint64_t address_bits, struct meeting *ret);
 
 /* The chain is whole: its new frames, and those of the last one that it has met, are the last chain now. */
 void meeting_end(struct meeting *meeting, const struct new_frames *new);

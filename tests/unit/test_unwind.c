@@ -455,7 +455,8 @@ static void test_last_chain_of_random_stacks(void **state)
 			process->space.generation += next_random(&random) % 16 == 0;
 			process->regs[SP] = STACK + 8 * from->at;
 			process->regs[IP] = BASE + from->code;
-			process->regs[BP] = from->fp;
+			process->regs[BP] =
+				next_random(&random) % 8 ? from->fp : STACK + 8 * (next_random(&random) % NR_WORDS);
 			const struct span stack = {process->words + from->at, nr_words * 8};
 			struct unwind_chain chains[2];
 			uint64_t ips[2][NR_WORDS];
