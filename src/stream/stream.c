@@ -54,9 +54,9 @@ static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_
 }
 
 /*
- * To copy is sooner done than to convert, to look at, or to compress, which workers do then. So who comes late to a
- * ring, behind the kernel's wake-up at half of it, copies for some visits; for twice as many where it did not help for
- * as long.
+ * To copy is sooner done than to convert most records, to look at, or to compress, which workers do then. So who comes
+ * late to a ring, behind the kernel's wake-up at half of it, copies for some visits; for twice as many where it did not
+ * help for as long.
  */
 static bool has_time(struct stream *stream, const struct ring *ring, size_t bytes)
 {
@@ -85,7 +85,7 @@ static int64_t take(struct stream *stream, const struct ring *ring, const struct
 	const bool in_time = has_time(stream, ring, spans[0].len + spans[1].len);
 	writer->has_time = in_time;
 	writer->has_time_to_compress = in_time && !stream->compresses_later;
-	bool converts = converter && in_time && converter->begin(converter);
+	bool converts = converter && (in_time || converter->takes_no_longer) && converter->begin(converter);
 	writer->converter = converts ? converter : NULL;
 	int64_t bytes = writer_take(writer, spans, spans[1].len ? 2 : 1);
 	writer->converter = NULL;

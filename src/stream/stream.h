@@ -46,8 +46,8 @@ struct stream_storage {
  */
 struct ring_converter {
 	/*
-	 * After the head of a ring was read: whether samples that are in it may be converted now, until end(). It may
-	 * depend on what is in other rings, of which the heads are read later than this one.
+	 * After the head of a ring was read: whether its samples may be converted now, until end(). It may depend on
+	 * what is in other rings, of which the heads are read later than this one.
 	 */
 	bool (*begin)(struct ring_converter *converter);
 	/*
@@ -56,18 +56,17 @@ struct ring_converter {
 	 */
 	size_t (*convert)(struct ring_converter *converter, const uint8_t *record, uint8_t *to);
 	void (*end)(struct ring_converter *converter); /* after begin() was true */
+	bool takes_no_longer;                          /* than to copy as it is: also for who comes late */
 };
 
-/* Is told of records about tasks, and about losses. By each thread that drains, before their room is the kernel's
- * again. */
+/* Is told of records about tasks, and losses, by each thread that drains, before their room is the kernel's again. */
 struct record_observer {
 	void (*see)(struct record_observer *observer, const uint8_t *record);
 };
 
 struct stream {
-	struct ring *rings; /* borrowed array */
-	/* borrowed; indices of `rings`, in the order in which they are visited; NULL: all rings in their order */
-	size_t *which;
+	struct ring *rings;    /* borrowed array */
+	size_t *which;         /* borrowed; indices of `rings` in the order of visits; NULL: all rings in their order */
 	size_t nr_rings;       /* to visit */
 	struct writer *writer; /* borrowed */
 	/* a STREAM_FLOW pass leaves a ring alone that holds less than this; the other passes take all */
@@ -90,6 +89,7 @@ struct stream {
 	size_t nr_tapped;
 	struct stream_storage *storage;   /* borrowed; NULL: workers store */
 	struct ring_converter *converter; /* borrowed; NULL: none */
+	bool wants_round;                 /* its converter does: as if round_bytes had come */
 	bool compresses_later; /* its thread has so many rings that it has no time to compress what is in them */
 	/* visits to rings: to come that only copy; that did since the last time that one was late; others since then */
 	unsigned visits_to_copy, visits_copied, visits_converted;

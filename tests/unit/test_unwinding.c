@@ -129,10 +129,10 @@ static int keep(struct stage *stage, struct batch *batch)
 
 static const struct stage_ops sink_ops = {.name = "sink", .process = keep};
 
-static int set_up_with(bool overwritten, void **state)
+static int set_up_with(bool overwritten, bool carries_task_events, void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct unwinding_event by_event = {.unwinds = true, .carries_task_events = true};
+	const struct unwinding_event by_event = {.unwinds = true, .carries_task_events = carries_task_events};
 	const struct batch_pool_params pool_params = {.nr_pipelines = 1,
 						      .no_index = true,
 						      .nr_workers = 1,
@@ -171,12 +171,17 @@ static int set_up_with(bool overwritten, void **state)
 
 static int set_up(void **state)
 {
-	return set_up_with(false, state);
+	return set_up_with(false, true, state);
+}
+
+static int set_up_for_samples_alone(void **state)
+{
+	return set_up_with(false, false, state);
 }
 
 static int set_up_overwritten(void **state)
 {
-	return set_up_with(true, state);
+	return set_up_with(true, true, state);
 }
 
 static int tear_down(void **state)
@@ -747,6 +752,23 @@ static void test_a_loss_is_looked_at_first(void **state)
 	free(in);
 }
 
+/* But the maps are known where samples alone were lost. */
+static void test_a_loss_of_samples_changes_nothing(void **state)
+{
+	static const uint32_t lost[4] = {0, 0, 1, 0}; /* f->id is 0 */
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	put_map_at_once(in, PID, 1);
+	put_task_event(f, PERF_RECORD_LOST, 0, lost);
+	produce(f, &in->tasks);
+	take_first(in);
+	assert_int_not_equal(unwind_in_ring(in, PID, 5), 0);
+	give_taken(in, 2);
+	assert_int_not_equal(unwind_in_ring(in, PID, 5), 0);
+	free(in);
+}
+
 /* More than a few that have changed are as good as all. */
 static void test_many_changed_processes(void **state)
 {
@@ -761,6 +783,29 @@ static void test_many_changed_processes(void **state)
 	put_map_of(f, OTHER_PID + 16, "//anon", 3);
 	produce(f, &in->tasks);
 	assert_int_equal(unwind_in_ring(in, PID, 5), 0);
+	free(in);
+}
+
+/* Samples whose rules are yet to be found are not tried at each visit, but soon again. */
+static void test_visits_in_vain(void **state)
+{
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+	static const unsigned left[] = {1, 2, 4, 8, 16, 16};
+
+	for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+		assert_true(in->converter->begin(in->converter));
+		for (unsigned k = 0; k < 8; k++) { /* of which nothing is known */
+			put_sample_of(f, PID, PERF_RECORD_MISC_KERNEL, 5);
+			assert_int_equal(in->converter->convert(in->converter, f->bytes, (uint8_t *)in->unwound), 0);
+			f->batch.len = 0;
+		}
+		in->converter->end(in->converter);
+		for (unsigned k = 0; k < left[i]; k++)
+			assert_false(in->converter->begin(in->converter));
+	}
+	put_map_at_once(in, PID, 1); /* which is a new chance */
+	assert_int_not_equal(unwind_in_ring(in, PID, 5), 0);
 	free(in);
 }
 
@@ -822,7 +867,7 @@ static void test_rings_are_drained_with_it(void **state)
 	struct in_rings *in = open_rings(f);
 	start_ring(samples);
 	struct ring rings[] = {in->tasks.ring, samples->ring};
-	struct counting_converter counting = {{count_begin, count_convert, count_end}, in->converter, 0, 0};
+	struct counting_converter counting = {{count_begin, count_convert, count_end, false}, in->converter, 0, 0};
 	struct stream stream = {.rings = rings, .nr_rings = 2, .flush_bytes = 1, .converter = &counting.converter};
 	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &inner), 0);
 	assert_int_equal(pipeline_open(f->pool, inner, &stream.writer), 0);
@@ -866,6 +911,16 @@ static void test_rings_are_drained_with_it(void **state)
 		produce(f, samples);
 		assert_true(stream_pump(&stream, STREAM_ALL) > 0);
 	}
+	/* But not where that is no sooner done. */
+	counting.converter.takes_no_longer = true;
+	nr_begun = counting.nr_begun;
+	while (samples->page.data_head - samples->page.data_tail <= RING_BYTES / 8 * 5) {
+		put_sample(f, nr % 3 ? PERF_RECORD_MISC_USER : PERF_RECORD_MISC_KERNEL, 3 + nr);
+		produce(f, samples);
+		nr++;
+	}
+	assert_true(stream_pump(&stream, STREAM_ALL) > 0);
+	assert_int_equal(counting.nr_begun - nr_begun, 1);
 	assert_true(stream_pump(&stream, STREAM_DRAIN) >= 0);
 	assert_int_equal(writer_close(stream.writer, NULL), 0);
 	struct span records = buf_span(&sink.records);
@@ -1020,6 +1075,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_samples_of_a_changed_process_are_left, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_changes_a_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_loss_is_looked_at_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_visits_in_vain, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_loss_of_samples_changes_nothing, set_up_for_samples_alone,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_many_changed_processes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rings_are_drained_with_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_threads, set_up, tear_down),

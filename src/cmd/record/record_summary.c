@@ -256,10 +256,13 @@ static void print_unwinding(const struct unwinding_counts *counts)
 	if (counts->nr_given_up)
 		log_verbose("%llu unwind tables of programs that had ended were given up",
 			    (unsigned long long)counts->nr_given_up);
-	if (all)
-		log_verbose("unwinding %llu stacks took %.3f s of CPU, %.3f s of it for %llu tables of %.1f MB", all,
-			    (double)counts->cpu_ns / 1e9, (double)counts->build_ns / 1e9,
-			    (unsigned long long)counts->nr_tables, (double)counts->table_bytes / 1e6);
+	if (!all)
+		return;
+	log_verbose("unwinding %llu stacks took %.3f s of CPU, %.3f s of it for %llu tables of %.1f MB", all,
+		    (double)counts->cpu_ns / 1e9, (double)counts->build_ns / 1e9, (unsigned long long)counts->nr_tables,
+		    (double)counts->table_bytes / 1e6);
+	log_verbose("%llu of them were unwound in their rings, which is drain cpu",
+		    (unsigned long long)counts->nr_in_rings);
 }
 
 void record_summary_print(const struct recording_result *result)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perfdata/attr.h"
 #include "record/order/ring_events.h"
 #include "record/unwind/stack_unwinder.h"
 #include "record/unwind/unwound.h"
@@ -21,6 +22,9 @@ enum {
 	MOST_UNREAD = 16,      /* processes with records that are still in rings; */
 	MOST_LOOKED_AT = 128,  /* records that are looked at to find those */
 	MANY_FAILED = 8,       /* samples */
+	MOST_LEFT = 16,        /* visits */
+	/* To copy a stack of that size takes as long as to unwind 20 frames of it, which reads fewer cache lines. */
+	COPY_IS_SLOW_BYTES = 8 << 10,
 };
 
 struct ring_unwinder {
@@ -33,19 +37,25 @@ struct ring_unwinder {
 	size_t nr_unread;
 	size_t nr_converted, nr_failed; /* samples */
 
-	uint64_t useless_at; /* when nr_chances was this most samples could not be converted; 0: never */
+	/* Most samples could not be converted: visits to leave out, but for a new chance; how many were, the last time
+	 */
+	unsigned visits_to_leave, visits_left;
+	uint64_t left_at; /* nr_chances then */
 };
 
 struct ring_unwinders {
 	struct record_observer observer;
 	struct unwinding_rings rings;
+	const struct ring_events *events;
+	const struct unwinding_event *by_event;
 	const struct task_state *state;
 	/* Held for reading by who unwinds, who only tries to get it. */
 	pthread_rwlock_t in_use;
 	atomic_bool open;
-	uint64_t known_from_ns;                 /* changed while they are closed */
-	_Atomic uint64_t nr_chances;            /* calls of ring_unwinders_open() and ring_unwinders_retry() */
-	_Atomic uint64_t nr_losses, nr_noticed; /* records about losses: that came, of which the state's owner knows */
+	uint64_t known_from_ns;      /* changed while they are closed */
+	_Atomic uint64_t nr_chances; /* calls of ring_unwinders_open() and ring_unwinders_retry() */
+	/* Records about losses of task events: that came, of which the state's owner knows. */
+	_Atomic uint64_t nr_losses, nr_noticed;
 	/* Records that were taken out of rings, and not applied yet, by the process whose maps they change. */
 	atomic_uint changing[CHANGING_SLOTS];
 	size_t nr;
@@ -85,7 +95,7 @@ static void see(struct record_observer *observer, const uint8_t *record)
 	uint32_t pid = changed_by_record(record);
 
 	/* Who sees that the ring's room was released sees these: ring_release(), is_known_in(). */
-	if (header->type == PERF_RECORD_LOST)
+	if (header->type == PERF_RECORD_LOST && unwinding_lacks_task_events(all->events, all->by_event, record))
 		atomic_fetch_add_explicit(&all->nr_losses, 1, memory_order_relaxed);
 	if (pid)
 		atomic_fetch_add_explicit(&all->changing[pid % CHANGING_SLOTS], 1, memory_order_relaxed);
@@ -162,13 +172,36 @@ static bool is_known(struct ring_unwinder *unwinder)
 	       atomic_load_explicit(&all->nr_noticed, memory_order_relaxed);
 }
 
+/*
+ * Where tables or rows are yet to be made it is in vain to try. That of a table is told; rows are soon made by who
+ * comes to a sample that was copied.
+ */
+static bool leaves(struct ring_unwinder *unwinder)
+{
+	if (!unwinder->visits_to_leave)
+		return false;
+	unwinder->visits_to_leave--;
+	return unwinder->left_at == atomic_load_explicit(&unwinder->all->nr_chances, memory_order_relaxed);
+}
+
+static void note_success(struct ring_unwinder *unwinder)
+{
+	if (unwinder->nr_failed < MANY_FAILED || unwinder->nr_failed <= unwinder->nr_converted) {
+		unwinder->visits_to_leave = unwinder->visits_left = 0;
+		return;
+	}
+	const unsigned twice = unwinder->visits_left ? 2 * unwinder->visits_left : 1;
+	unwinder->visits_left = twice < MOST_LEFT ? twice : MOST_LEFT;
+	unwinder->visits_to_leave = unwinder->visits_left;
+	unwinder->left_at = atomic_load_explicit(&unwinder->all->nr_chances, memory_order_relaxed);
+}
+
 static bool begin(struct ring_converter *converter)
 {
 	struct ring_unwinder *unwinder = (struct ring_unwinder *)converter;
 	struct ring_unwinders *all = unwinder->all;
 
-	if (!atomic_load_explicit(&all->open, memory_order_relaxed) ||
-	    unwinder->useless_at == atomic_load_explicit(&all->nr_chances, memory_order_relaxed) ||
+	if (!atomic_load_explicit(&all->open, memory_order_relaxed) || leaves(unwinder) ||
 	    pthread_rwlock_tryrdlock(&all->in_use))
 		return false;
 	/* Pairs with ring_unwinders_open(): with the state. */
@@ -181,15 +214,12 @@ static bool begin(struct ring_converter *converter)
 	return true;
 }
 
-/* Where tables are yet to be built it is in vain to try. */
 static void end(struct ring_converter *converter)
 {
 	struct ring_unwinder *unwinder = (struct ring_unwinder *)converter;
-	struct ring_unwinders *all = unwinder->all;
 
-	if (unwinder->nr_failed >= MANY_FAILED && unwinder->nr_failed > unwinder->nr_converted)
-		unwinder->useless_at = atomic_load_explicit(&all->nr_chances, memory_order_relaxed);
-	pthread_rwlock_unlock(&all->in_use);
+	note_success(unwinder);
+	pthread_rwlock_unlock(&unwinder->all->in_use);
 }
 
 static bool is_changing(const struct ring_unwinder *unwinder, uint32_t pid)
@@ -221,6 +251,16 @@ static size_t convert(struct ring_converter *converter, const uint8_t *record, u
 	return bytes;
 }
 
+/* Of all events that are unwound. */
+static bool is_copy_slow(const struct ring_unwinders_params *params)
+{
+	for (size_t i = 0; i < params->events->nr_events; i++)
+		if (params->by_event[i].unwinds &&
+		    params->events->events[i].attr.sample_stack_user < COPY_IS_SLOW_BYTES)
+			return false;
+	return true;
+}
+
 /* A thread that drains may come again and again: who waits for the lock comes first. */
 static void init_lock(pthread_rwlock_t *lock)
 {
@@ -241,11 +281,14 @@ int ring_unwinders_new(const struct ring_unwinders_params *params, struct ring_u
 		return -ENOMEM;
 	unwinders->observer.see = see;
 	unwinders->rings = *params->rings;
+	unwinders->events = params->events;
+	unwinders->by_event = params->by_event;
 	unwinders->state = params->state;
 	init_lock(&unwinders->in_use);
 	for (; unwinders->nr < nr; unwinders->nr++) {
 		struct ring_unwinder *each = &unwinders->each[unwinders->nr];
-		each->converter = (struct ring_converter){.begin = begin, .convert = convert, .end = end};
+		each->converter = (struct ring_converter){
+			.begin = begin, .convert = convert, .end = end, .takes_no_longer = is_copy_slow(params)};
 		each->all = unwinders;
 		each->unwinder.events = params->events;
 		each->unwinder.by_event = params->by_event;

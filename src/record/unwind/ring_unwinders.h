@@ -47,8 +47,8 @@ void ring_unwinders_retry(struct ring_unwinders *unwinders);
 /* None of them uses the state when this returns, and until they are opened. */
 void ring_unwinders_close(struct ring_unwinders *unwinders);
 /*
- * nr_losses: how many records about losses were looked at so far. The state does not know what is older than
- * known_from_ns. Also to be called where they are open.
+ * nr_losses: how many records about losses of task events were looked at so far. The state does not know what is older
+ * than known_from_ns. Also to be called where they are open.
  */
 void ring_unwinders_open(struct ring_unwinders *unwinders, uint64_t nr_losses, uint64_t known_from_ns);
 /* That record, which the observer has seen, is in the state, or will not be. While they are closed. */

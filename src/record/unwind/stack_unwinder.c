@@ -167,6 +167,7 @@ size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_
 		if (user_frames(unwinder, attr, &sample, user.most, &user.nr) != RESOLVED)
 			return 0;
 		count(&unwinder->counts, RESOLVED);
+		unwinder->counts.nr_in_rings++;
 		if (!user.nr)
 			user.nr = innermost(unwinder, &sample, unwinder->ips);
 	}

@@ -73,8 +73,7 @@ struct unwind_batch {
 	size_t next_stack;                      /* those before it are unwound */
 	bool is_sorted;                         /* by time: where they are not unwound all at once */
 	struct places events;                   /* task events, as they came */
-	bool lost_task_events;                  /* there may have been more */
-	uint64_t nr_losses;                     /* records about them */
+	uint64_t nr_losses;                     /* records about losses of such events */
 	bool has_gaps;                          /* RECORD_GAP */
 	size_t nr_broken;                       /* samples that were left out, for what they are cannot be read */
 	struct mapped_object *missing;          /* its next sample needs the table of that; NULL: that is not known */
@@ -122,7 +121,7 @@ struct unwinding {
 	struct unwinding_counts counts;
 	uint64_t in_ledger[NR_ACCOUNTS];       /* of the counts, what ledgers of finished outputs have: account() */
 	struct ring_unwinders *ring_unwinders; /* NULL: none; they use the state `now` */
-	uint64_t nr_losses;                    /* records about them that were looked at */
+	uint64_t nr_losses;                    /* records about losses of task events that were looked at */
 
 	/* Of the thread that resolves: */
 	struct time_queue waiting; /* struct unwind_batch with samples, each with the time of its next one */
@@ -174,16 +173,18 @@ static int learn_events(struct unwinding *unwinding, const struct unwinding_para
  * Task events.
  */
 
-/* Whether what a LOST record tells of may have been records about tasks. */
-static bool may_be_task_event(const struct unwinding *unwinding, const uint8_t *record, size_t size)
+bool unwinding_lacks_task_events(const struct ring_events *events, const struct unwinding_event *by_event,
+				 const uint8_t *lost)
 {
+	struct perf_event_header header;
 	uint64_t id; /* perf_event_open(2), PERF_RECORD_LOST: of an event of that ring */
 
-	if (size < sizeof(struct perf_event_header) + sizeof(id))
+	memcpy(&header, lost, sizeof(header));
+	if (header.size < sizeof(header) + sizeof(id))
 		return true;
-	memcpy(&id, record + sizeof(struct perf_event_header), sizeof(id));
-	uint64_t number = hash_table_find_number(&unwinding->events.ids, id);
-	return !number || unwinding->by_event[number - 1].carries_task_events;
+	memcpy(&id, lost + sizeof(header), sizeof(id));
+	uint64_t number = hash_table_find_number(&events->ids, id);
+	return !number || by_event[number - 1].carries_task_events;
 }
 
 static bool is_task_event(uint32_t type)
@@ -332,6 +333,7 @@ void unwinding_counts_add(struct unwinding_counts *sum, struct unwinding_counts 
 	for (size_t i = 0; i < UNWIND_NR_ENDS; i++)
 		sum->by_end[i] += counts->by_end[i];
 	sum->nr_stacks += counts->nr_stacks;
+	sum->nr_in_rings += counts->nr_in_rings;
 	sum->nr_unmapped += counts->nr_unmapped;
 	sum->nr_too_soon += counts->nr_too_soon;
 	sum->nr_after_loss += counts->nr_after_loss;
@@ -429,10 +431,8 @@ static int look_at(struct stack_unwinder *unwinder, struct unwind_batch *pending
 
 	if (is_unwound)
 		((struct perf_event_header *)record)->type = header->type = PERF_RECORD_SAMPLE;
-	if (header->type == PERF_RECORD_LOST) {
-		pending->lost_task_events |= may_be_task_event(pending->stage->unwinding, record, header->size);
-		pending->nr_losses++;
-	}
+	if (header->type == PERF_RECORD_LOST)
+		pending->nr_losses += unwinding_lacks_task_events(unwinder->events, unwinder->by_event, record);
 	if (!is_sample && !is_task_event(header->type))
 		return 0;
 	uint64_t time_ns = ring_events_time(unwinder->events, record, header);
@@ -641,7 +641,7 @@ static void apply_found(struct unwinding *unwinding, struct unwind_batch *pendin
 	const struct places *events = &pending->events;
 
 	unwinding->nr_losses += pending->nr_losses;
-	if (pending->lost_task_events)
+	if (pending->nr_losses)
 		begin_doubt(unwinding);
 	for (size_t i = 0; i < events->nr; i++) {
 		const void *record = pending->batch->records + events->list[i].at;

@@ -10,6 +10,7 @@
 #include "unwind/unwind.h"
 
 struct ring;
+struct ring_events;
 
 /* What unwinding needs to know of an event, in addition to its attr. */
 struct unwinding_event {
@@ -18,6 +19,10 @@ struct unwinding_event {
 	unsigned max_stack;       /* frames of a chain, the kernel's among them; 0: as perf reads them */
 	struct dump_shape shape;  /* of its samples; set by unwinding_new() */
 };
+
+/* Whether what a LOST record tells of may have been records about tasks. Private to record/unwind. */
+bool unwinding_lacks_task_events(const struct ring_events *events, const struct unwinding_event *by_event,
+				 const uint8_t *lost);
 
 /* The rings that are drained, and who drains them. */
 struct unwinding_rings {
@@ -31,6 +36,7 @@ struct unwinding_rings {
 struct unwinding_counts {
 	uint64_t nr_stacks;              /* samples with user registers */
 	uint64_t by_end[UNWIND_NR_ENDS]; /* of those, by why the chain ends where it does */
+	uint64_t nr_in_rings;            /* of those: unwound while they were copied out of their rings */
 	uint64_t nr_unmapped;            /* of those that are in no by_end[]: no record describes their process */
 	/* likewise: memory was full, or unwinding had failed, before all records about their maps had come */
 	uint64_t nr_too_soon;
