@@ -345,13 +345,26 @@ void stream_relieve(struct stream *stream)
 	}
 }
 
-int stream_drain(struct stream *stream)
+static int64_t pump_tapped(struct stream *stream)
 {
-	int64_t moved = stream_pump(stream, STREAM_ALL);
+	int64_t moved = 0;
 
-	/* The last samples may need what their tasks did while the other rings were visited. */
 	for (size_t i = 0; i < stream->nr_tapped && moved >= 0; i++)
 		moved = pump_ring(stream, i, true, true, &stream->unmarked_bytes);
+	return moved;
+}
+
+int stream_drain(struct stream *stream)
+{
+	int64_t moved = pump_tapped(stream);
+	if (moved >= 0 && stream->tap)
+		stream->tap->drain(stream->tap);
+	if (moved >= 0)
+		moved = stream_pump(stream, STREAM_ALL);
+
+	/* The last samples may need what their tasks did while the other rings were visited. */
+	if (moved >= 0)
+		moved = pump_tapped(stream);
 	if (moved < 0)
 		return (int)moved;
 	if (!stream->writer->producers && stream->round_bytes && stream->unmarked_bytes)

@@ -26,12 +26,10 @@ struct stream_counters {
 	uint64_t built_ns;  /* CPU time in which records were compressed: the batch pool counts that */
 };
 
-/*
- * Observes the records of some of the rings, on the stream's thread. `position`: how many ring bytes the stream had
- * moved before.
- */
+/* Observes records of some rings, on the stream's thread. `position`: ring bytes that the stream had moved before. */
 struct stream_tap {
 	void (*see)(struct stream_tap *tap, const struct span spans[2], uint64_t position);
+	void (*drain)(struct stream_tap *tap); /* the other rings are emptied after this, for the next writer */
 	void (*cut)(struct stream_tap *tap, uint64_t position); /* from this position on, bytes go to another writer */
 };
 

@@ -185,6 +185,24 @@ def test_tasks_that_end_around_a_switch(millrace, tmp_path, options):
     assert not [line for line in lines if line.startswith(':') or '([unknown])' in line]
 
 
+@pytest.mark.parametrize('options', [[], ['-z'], ['--threads']], ids=' '.join)
+def test_names_around_a_switch(millrace, programs, need_tracefs, tmp_path, options):
+    """A file may begin with samples of before the last names that were given while the output switched. Each thread
+    has another name at each call."""
+    file = tmp_path / 'p.data'
+    done = millrace('record', '--switch-output', *options, '-m', '512', '-e', 'syscalls:sys_enter_prctl', '-o', file,
+                    '--', 'sh', '-c', f'for i in 1 2 3 4; do (sleep 0.05; kill -USR2 $PPID) & '
+                    f'{programs}/taskstorm -p 0 -t 8 -n 10000 >/dev/null; wait; done')
+    if re.search(r'lost [1-9]', done.err):
+        pytest.skip('records were lost')
+    names = Counter()
+    for part in parts_of(file):
+        script = millrace('script', '-i', part, '-F', 'comm,tid')
+        assert not script.err
+        names.update(tuple(line.split()[:2]) for line in script.out.splitlines() if line.split()[0].startswith('n'))
+    assert set(names.values()) == {1} and len(names) == 4 * 8 * 9999
+
+
 # Runs a copy of a program until the recorder holds it, deletes it, and goes on until the recorder lets it go.
 DELETED = '''
 held() { ls -l /proc/$PPID/fd | grep -q "$1 (deleted)"; }

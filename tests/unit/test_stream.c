@@ -928,7 +928,8 @@ static void test_marks_wait_for_the_output(void **state)
 
 struct seeing {
 	struct stream_tap tap;
-	uint64_t bytes, at, cut_at;
+	uint64_t bytes, at, drained_at, cut_at;
+	const struct stream *stream;
 };
 
 static void see(struct stream_tap *tap, const struct span spans[2], uint64_t position)
@@ -938,6 +939,13 @@ static void see(struct stream_tap *tap, const struct span spans[2], uint64_t pos
 	assert_int_equal(position, seeing->at);
 	seeing->bytes += spans[0].len + spans[1].len;
 	seeing->at += spans[0].len + spans[1].len;
+}
+
+static void see_drain(struct stream_tap *tap)
+{
+	struct seeing *seeing = (struct seeing *)tap;
+
+	seeing->drained_at = seeing->stream->counters.bytes;
 }
 
 static void see_cut(struct stream_tap *tap, uint64_t position)
@@ -961,12 +969,17 @@ static void see_and_produce(struct stream_tap *tap, const struct span spans[2], 
 	own->seen_bytes += spans[0].len + spans[1].len;
 }
 
+static void see_nothing(struct stream_tap *tap)
+{
+	(void)tap;
+}
+
 /* What comes into an observed ring during the last pass is in the output, in front of the mark. */
 static void test_drained_bytes_are_marked(void **state)
 {
 	static struct fake fake;
 	struct ring ring;
-	struct producing_tap tap = {.tap = {.see = see_and_produce}, .fake = &fake};
+	struct producing_tap tap = {.tap = {.see = see_and_produce, .drain = see_nothing}, .fake = &fake};
 	struct stream stream = {.rings = &ring,
 				.nr_rings = 1,
 				.flush_bytes = 1,
@@ -995,7 +1008,7 @@ static void test_what_came_early(void **state)
 	static struct fake fakes[2];
 	static uint64_t early[RING_BYTES / 8 + 2];
 	struct ring rings[2];
-	struct seeing seeing = {.tap = {see, see_cut}};
+	struct seeing seeing = {.tap = {.see = see, .drain = see_drain, .cut = see_cut}};
 	struct stream stream = {.rings = rings,
 				.nr_rings = 2,
 				.flush_bytes = 1,
@@ -1006,6 +1019,7 @@ static void test_what_came_early(void **state)
 	struct writer *next;
 
 	(void)state;
+	seeing.stream = &stream;
 	for (uint64_t i = 0; i < sizeof(early) / 16; i++) {
 		early[2 * i] = (uint64_t)16 << 48 | PERF_RECORD_SAMPLE;
 		early[2 * i + 1] = i;
@@ -1041,14 +1055,18 @@ static void test_what_came_early(void **state)
 	seeing.at = stream.counters.bytes;
 	assert_int_equal(stream_pump(&stream, STREAM_ALL), 32);
 	assert_int_equal(seeing.bytes, sizeof(early) + 16);
-	/* The next output begins with nothing that has no mark. */
+	/* The next output begins with nothing that has no mark. What is looked at comes first. */
 	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &next), 0);
+	for (size_t i = 0; i < 2; i++)
+		produce(&fakes[i], 1);
+	seeing.at = stream.counters.bytes;
 	assert_int_equal(stream_drain(&stream), 0);
+	assert_int_equal(seeing.drained_at, sizeof(early) + RING_BYTES + 24 + 32 + 16);
 	assert_int_equal(stream.unmarked_bytes, 0);
 	stream.unmarked_bytes = 1;
 	struct writer *before = stream_exchange(&stream, next);
 	assert_int_equal(stream.unmarked_bytes, 0);
-	assert_int_equal(seeing.cut_at, sizeof(early) + RING_BYTES + 24 + 32);
+	assert_int_equal(seeing.cut_at, sizeof(early) + RING_BYTES + 24 + 64);
 	assert_ptr_equal(stream.writer, next);
 	assert_int_equal(writer_close(before, NULL), 0);
 	assert_int_equal(writer_close(next, NULL), 0);
@@ -1105,7 +1123,7 @@ static void test_a_visit_ends_at_the_first_head(void **state)
 {
 	static struct fake fake;
 	struct storing_and_producing storing = {.storage.store = store_and_produce, .fake = &fake};
-	struct seeing seeing = {.tap = {see, see_cut}};
+	struct seeing seeing = {.tap = {.see = see, .drain = see_drain, .cut = see_cut}};
 	struct ring ring;
 	struct stream stream = {.rings = &ring,
 				.nr_rings = 1,
@@ -1116,6 +1134,7 @@ static void test_a_visit_ends_at_the_first_head(void **state)
 	uint64_t counts[1] = {0}, marks = 0, before = 0;
 
 	(void)state;
+	seeing.stream = &stream;
 	start(&fake, &ring, RING_BYTES - 48); /* wraps after three records */
 	assert_int_equal(writer_open(&sipping_ops, &(struct writer_params){.fd = -1}, &stream.writer), 0);
 	struct sipping *sipping = (struct sipping *)stream.writer;

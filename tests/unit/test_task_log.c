@@ -89,6 +89,23 @@ static void see(struct scene *scene, struct buf *records)
 	see_in(scene, 0, records);
 }
 
+/* At that time. */
+static void see_name_at(struct scene *scene, size_t stream, const char *name, uint64_t time)
+{
+	struct buf comm = {0};
+
+	put_comm(&comm, 7, name);
+	memcpy(comm.data + comm.len - sizeof(time), &time, sizeof(time));
+	see_in(scene, stream, &comm);
+}
+
+static void drain(struct scene *scene, size_t stream)
+{
+	struct stream_tap *tap = scene->file_of[stream].stream.tap;
+
+	tap->drain(tap);
+}
+
 static void see_name(struct scene *scene, size_t stream, uint32_t pid, const char *name)
 {
 	struct buf comm = {0};
@@ -191,6 +208,76 @@ static void the_state_has_what_each_stream_dropped(void **state)
 	buf_fini(&state_bytes);
 }
 
+/* Names and times of the records, in their order. */
+static void assert_names(const struct buf *state_bytes, const char *expected)
+{
+	struct buf text = {0};
+	struct perf_event_header header;
+
+	for (size_t at = 0; at < state_bytes->len; at += header.size) {
+		uint64_t time;
+		memcpy(&header, state_bytes->data + at, sizeof(header));
+		memcpy(&time, state_bytes->data + at + header.size - sizeof(time), sizeof(time));
+		if (header.type == PERF_RECORD_COMM)
+			buf_printf(&text, "%s@%llu ", (const char *)state_bytes->data + at + sizeof(struct record_comm),
+				   (unsigned long long)time);
+	}
+	assert_string_equal(buf_text(&text), expected);
+	buf_fini(&text);
+}
+
+/* Samples in the next output may be older than a name that went to the former one while streams were drained. */
+static void the_state_is_as_of_when_the_streams_were_drained(void **state)
+{
+	struct scene *scene = *state;
+	struct buf state_bytes = {0};
+	bool whole;
+
+	start_with(scene, 7, "first");
+	see_name_at(scene, 0, "old", 10);
+	assert_int_equal(task_log_hold(scene->task_log, true), 0);
+	see_name_at(scene, 1, "newer", 20);
+	drain(scene, 0);
+	see_name_at(scene, 0, "newest", 40);
+	see_name_at(scene, 1, "between", 30);
+	drain(scene, 1); /* from the first one on there may be older samples */
+	cut(scene);
+	see_name_at(scene, 0, "next", 50); /* the output has it */
+	assert_int_equal(task_log_put(scene->task_log, &state_bytes, &whole), 0);
+	assert_true(whole);
+	assert_names(&state_bytes, "old@0 newer@20 between@30 newest@40 ");
+	/* At the next switch all of it is old. */
+	buf_fini(&state_bytes);
+	assert_int_equal(task_log_hold(scene->task_log, true), 0);
+	drain(scene, 0);
+	drain(scene, 1);
+	assert_true(put_initial_state(scene, &state_bytes));
+	assert_names(&state_bytes, "newest@0 next@50 ");
+	buf_fini(&state_bytes);
+}
+
+/* Overwritten rings have all that came since then, and streams that end may not have been drained. */
+static void the_state_is_as_of_when_it_was_held(void **state)
+{
+	struct scene *scene = *state;
+
+	for (int drained = 0; drained < 2; drained++) {
+		struct buf state_bytes = {0};
+		start_with(scene, 7, "first");
+		see_name_at(scene, 0, "old", 10);
+		assert_int_equal(task_log_hold(scene->task_log, !drained), 0);
+		see_name_at(scene, 1, "newer", 20);
+		see_name_at(scene, 1, "newest", 30);
+		if (drained)
+			drain(scene, 0);
+		assert_true(put_initial_state(scene, &state_bytes));
+		assert_names(&state_bytes, "first@0 old@10 newer@20 newest@30 ");
+		buf_fini(&state_bytes);
+		end(state);
+		begin(state);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +285,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lists_what_was_there_and_what_came, begin, end),
 		cmocka_unit_test_setup_teardown(a_loss_is_reported_at_once, begin, end),
 		cmocka_unit_test_setup_teardown(the_state_has_what_each_stream_dropped, begin, end),
+		cmocka_unit_test_setup_teardown(the_state_is_as_of_when_the_streams_were_drained, begin, end),
+		cmocka_unit_test_setup_teardown(the_state_is_as_of_when_it_was_held, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,8 +24,11 @@ struct tap {
 	struct buf chunks; /* struct chunk, then so many bytes; and again */
 	uint64_t cut;      /* position in the stream at which the present output began */
 	uint64_t before;   /* at which the one before it did */
-	size_t file;       /* number of the stream in the data files */
-	uint64_t dropped;  /* task_log_window(); under the lock of the log */
+	uint64_t seen;     /* position of what comes next */
+	uint64_t drained;  /* where that was when the first stream began to be drained; under drain_lock */
+	struct task_log *task_log;
+	size_t file;      /* number of the stream in the data files */
+	uint64_t dropped; /* task_log_window(); under the lock of the log */
 };
 
 struct chunk {
@@ -46,11 +49,15 @@ struct task_log {
 	struct task_table *table;
 	bool begun, lost, timed;
 	bool windowed;         /* task_log_window() */
+	bool taps_all;         /* streams without a tap may be drained before those that have one */
 	uint64_t newest;       /* time of the newest event */
 	uint64_t keep_from_ns; /* later events are not applied to the table yet; UINT64_MAX: all are */
 	struct buf log;
 	struct entry *entries; /* heap */
 	size_t nr_entries, room;
+	pthread_mutex_t drain_lock;
+	bool until_drained; /* task_log_hold(); under drain_lock, like this: */
+	bool drained;       /* a stream has begun to be */
 	size_t nr_taps;
 	struct tap taps[];
 };
@@ -69,6 +76,7 @@ static void see(struct stream_tap *hook, const struct span spans[2], uint64_t po
 	buf_put(&tap->chunks, &chunk, sizeof(chunk));
 	for (unsigned i = 0; i < 2; i++)
 		buf_put(&tap->chunks, spans[i].ptr, spans[i].len);
+	tap->seen = position + chunk.bytes;
 	pthread_mutex_unlock(&tap->lock);
 }
 
@@ -80,6 +88,22 @@ static void cut(struct stream_tap *hook, uint64_t position)
 	tap->before = tap->cut;
 	tap->cut = position;
 	pthread_mutex_unlock(&tap->lock);
+}
+
+/* What any stream leaves to the next output is newer than what all have seen when the first of them begins to drain. */
+static void drain(struct stream_tap *hook)
+{
+	struct task_log *task_log = tap_of(hook)->task_log;
+
+	pthread_mutex_lock(&task_log->drain_lock);
+	for (size_t i = 0; i < task_log->nr_taps && task_log->until_drained && !task_log->drained; i++) {
+		struct tap *tap = &task_log->taps[i];
+		pthread_mutex_lock(&tap->lock);
+		tap->drained = tap->seen;
+		pthread_mutex_unlock(&tap->lock);
+	}
+	task_log->drained = true;
+	pthread_mutex_unlock(&task_log->drain_lock);
 }
 
 /* Side rings come first in the plan, and so in a stream. */
@@ -124,7 +148,9 @@ int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, st
 	task_log->timed = sample_time_distance(attr) > 0;
 	task_log->keep_from_ns = UINT64_MAX;
 	task_log->nr_taps = nr_taps;
+	task_log->taps_all = nr_taps == files->nr;
 	pthread_mutex_init(&task_log->lock, NULL);
+	pthread_mutex_init(&task_log->drain_lock, NULL);
 	for (size_t i = 0, at = 0; i < files->nr; i++) {
 		struct stream *stream = &files->files[i].stream;
 		size_t nr_tapped = side_rings_of(stream, nr_side);
@@ -132,8 +158,9 @@ int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, st
 			continue;
 		struct tap *tap = &task_log->taps[at++];
 		pthread_mutex_init(&tap->lock, NULL);
-		tap->hook = (struct stream_tap){.see = see, .cut = cut};
+		tap->hook = (struct stream_tap){.see = see, .drain = drain, .cut = cut};
 		tap->file = i;
+		tap->task_log = task_log;
 		stream->tap = &tap->hook;
 		stream->nr_tapped = nr_tapped;
 	}
@@ -338,7 +365,7 @@ int task_log_absorb(struct task_log *task_log)
 	return err;
 }
 
-int task_log_hold(struct task_log *task_log)
+int task_log_hold(struct task_log *task_log, bool until_drained)
 {
 	if (!task_log)
 		return 0;
@@ -346,8 +373,29 @@ int task_log_hold(struct task_log *task_log)
 	int err = take_taps(task_log);
 	if (task_log->timed)
 		task_log->keep_from_ns = task_log->newest;
+	pthread_mutex_lock(&task_log->drain_lock);
+	task_log->until_drained = until_drained && task_log->taps_all;
+	task_log->drained = false;
+	pthread_mutex_unlock(&task_log->drain_lock);
 	pthread_mutex_unlock(&task_log->lock);
 	return err;
+}
+
+/* The time of the newest record of which is known that all that the streams left to the next output is newer. */
+static uint64_t drained_until(struct task_log *task_log)
+{
+	uint64_t newest = 0;
+
+	pthread_mutex_lock(&task_log->drain_lock);
+	const bool drained = task_log->until_drained && task_log->drained;
+	for (size_t i = task_log->nr_entries; drained && i-- > 0 && !newest;) {
+		const struct entry *entry = &task_log->entries[i]; /* by time */
+		if (entry->position < task_log->taps[entry->tap].drained)
+			newest = entry->time;
+	}
+	task_log->until_drained = false;
+	pthread_mutex_unlock(&task_log->drain_lock);
+	return newest;
 }
 
 void task_log_keep_from(struct task_log *task_log, uint64_t from_ns)
@@ -397,6 +445,9 @@ int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole)
 		return 0;
 	pthread_mutex_lock(&task_log->lock);
 	int err = take_taps(task_log);
+	const uint64_t drained_ns = drained_until(task_log);
+	if (!task_log->windowed && drained_ns > task_log->keep_from_ns)
+		task_log->keep_from_ns = drained_ns;
 	if (!err)
 		err = apply(task_log, task_log->keep_from_ns, true);
 	if (!err) {

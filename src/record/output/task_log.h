@@ -40,10 +40,11 @@ int task_log_begin(struct task_log *task_log, struct span records);
 int task_log_absorb(struct task_log *task_log);
 
 /*
- * From now on records are not applied to the task table, but kept with their times, until the next task_log_put(). 0 or
- * -ENOMEM.
+ * To be called before the streams switch: from now on records are not applied to the task table, but kept with their
+ * times, until the next task_log_put(). until_drained: but for those that are older than all that a stream leaves to
+ * the next output. 0 or -ENOMEM.
  */
-int task_log_hold(struct task_log *task_log);
+int task_log_hold(struct task_log *task_log, bool until_drained);
 
 /*
  * For recordings that keep their records in memory: records older than from_ns (times of records) may
@@ -63,8 +64,9 @@ void task_log_end(struct task_log *task_log);
 
 /*
  * To be called after all streams have switched to another output: appends the state of all tasks at that time; or,
- * after task_log_hold(), the state when that was called, followed by the records since. *ret_whole: the state is
- * complete; false: records were lost since task_log_begin(), or that was not called. 0 or -ENOMEM.
+ * after task_log_hold(), the state when that was called, or the streams were drained, followed by the records since
+ * that the output does not have. *ret_whole: the state is complete; false: records were lost since task_log_begin(), or
+ * that was not called. 0 or -ENOMEM.
  */
 int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole);
 

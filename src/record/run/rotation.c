@@ -494,9 +494,12 @@ static int begin(struct rotation *rotation, struct diag *reterr)
 		job_free(job);
 		return err;
 	}
-	/* What tasks do from here on belongs to what the next snapshot holds. */
-	if (rotation->overwrite)
-		(void)!task_log_hold(rotation->params->task_log); /* out of memory: then /proc is asked */
+	/*
+	 * The first records of the next one are not older, and those of snapshots are all that tasks do from here on.
+	 * Out of memory: then /proc is asked.
+	 */
+	if (rotation->overwrite || !rotation->output->retained)
+		(void)!task_log_hold(rotation->params->task_log, !rotation->overwrite);
 	take_moment(rotation, job);
 	rotation->job = job;
 	rotation->pause(rotation->ctx);
