@@ -129,7 +129,7 @@ static int serial_open(struct writer *writer, const struct writer_params *params
 	struct serial *serial = (struct serial *)writer;
 
 	serial->fd = params->fd;
-	serial->ahead = (struct allocation){.fd = params->fd, .start = params->offset};
+	serial->ahead = (struct allocation){.fd = params->fd, .start = params->offset, .off = params->appends};
 	return 0;
 }
 

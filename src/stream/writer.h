@@ -21,9 +21,9 @@ struct producers;
 struct writer_params {
 	int fd;           /* borrowed; -1 for writers that need none */
 	uint64_t offset;  /* where the first queued byte goes, in a file */
+	bool appends;     /* the file is another program's: bytes go where it stands */
 	const char *path; /* for messages; borrowed for the life of the writer */
-	/* of staging writers: number of blocks of block_bytes, the most that may be queued at once */
-	size_t nr_blocks;
+	size_t nr_blocks; /* of staging writers: of block_bytes, the most that may be queued at once */
 	size_t block_bytes;
 	size_t window_bytes; /* of the mmap writer: how much of the file is mapped at a time */
 };

@@ -146,6 +146,37 @@ def test_devices_and_descriptors_are_used(program, device, tmp_path):
     assert os.path.exists('/dev/null') and stat.S_ISCHR(os.stat('/dev/null').st_mode)
 
 
+@pytest.mark.parametrize('mode', ['ab', 'r+b'])
+@pytest.mark.parametrize('writer', ['auto', 'direct', 'mmap', 'aio', 'serial'])
+def test_standard_output_is_appended_to(program, run, need_root, need_tracefs, programs, writer, mode, tmp_path):
+    """Larger than what is allocated ahead of the writes: nothing of it is cut off, nor of what stood before."""
+    before = b'before' * 100
+    (tmp_path / 'out').write_bytes(before)
+    with open(tmp_path / 'out', mode) as out:
+        out.seek(0, os.SEEK_END)
+        subprocess.run([program, 'record', '--writer', writer, '-c', '1', '-e', 'raw_syscalls:sys_enter', '-o', '-',
+                        '--', programs / 'syscalls', '-t', '1', '-n', '100000'], stdout=out, check=True,
+                       stderr=subprocess.PIPE)
+        out.seek(0, os.SEEK_END)
+        out.write(b'behind')
+    found = (tmp_path / 'out').read_bytes()
+    assert found.startswith(before + b'PERFILE2') and found.endswith(b'behind') and len(found) > 6 << 20
+    (tmp_path / 'stream').write_bytes(found[len(before):-len(b'behind')])
+    done = run([program, 'script', '-F', 'event', '-i', tmp_path / 'stream'])
+    assert len(done.out.splitlines()) >= 100000 and not done.err
+
+
+@pytest.mark.parametrize('mode', ['ab', 'r+b'])
+@pytest.mark.parametrize('name', ['/dev/stdout', '/dev/fd/1', '/proc/self/fd/1'])
+def test_descriptors_that_would_be_emptied_are_refused(program, name, mode, tmp_path):
+    (tmp_path / 'out').write_bytes(b'before')
+    with open(tmp_path / 'out', mode) as out:
+        out.seek(0, os.SEEK_END)
+        done = subprocess.run([program, *RECORD, name, '--', 'true'], stdout=out, check=False, stderr=subprocess.PIPE)
+    assert done.returncode and b'what stands before in that file would be lost' in done.stderr
+    assert (tmp_path / 'out').read_bytes() == b'before'
+
+
 @pytest.mark.parametrize('options', [[], ['-z'], ['--threads']], ids=' '.join)
 @pytest.mark.parametrize('command, name, words, status', [
     ('rm -r x', 'no file', 'x was removed while it was recorded', 255),

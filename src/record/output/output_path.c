@@ -330,6 +330,27 @@ static bool is_special(const struct file_place *place)
 	return place->exists && !S_ISDIR(mode) && (place->descriptor || !(S_ISREG(mode) || S_ISLNK(mode)));
 }
 
+/* Opened by us it is another open file, which begins at 0 and is emptied: open(2). */
+static int check_descriptor(const struct file_place *place, const char *path, struct diag *reterr)
+{
+	char own[64], *end;
+	long fd = strtol(place->name, &end, 10);
+	struct stat st;
+
+	if (!place->descriptor || !S_ISREG(place->st.st_mode) || !place->st.st_size || *end || end == place->name)
+		return 0;
+	snprintf(own, sizeof(own), "/proc/self/fd/%ld", fd);
+	if (stat(own, &st) || st.st_dev != place->st.st_dev || st.st_ino != place->st.st_ino)
+		return 0; /* of another process */
+	int flags = fcntl((int)fd, F_GETFL);
+	if (flags < 0 || (!(flags & O_APPEND) && lseek((int)fd, 0, SEEK_CUR) <= 0))
+		return 0;
+	return diag_set(reterr, -EINVAL,
+			"%s: what stands before in that file would be lost, because a recording that is no stream "
+			"begins where its file does: -o - appends a stream, or name another file",
+			path);
+}
+
 static int open_path(const char *path, bool named, struct output_path *ret, struct diag *reterr)
 {
 	struct output_path dest = {.path = path ? path : "perf.data"};
@@ -345,6 +366,9 @@ static int open_path(const char *path, bool named, struct output_path *ret, stru
 	if (err)
 		return err;
 	dest.pipe = place.exists && is_fifo(&place.st);
+	err = check_descriptor(&place, dest.path, reterr);
+	if (err)
+		return err;
 	if (is_special(&place)) {
 		/* O_CREAT: for the kernel's protected_fifos, proc_sys_fs(5), to hold. */
 		dest.fd = file_place_open(&place, dest.pipe ? O_WRONLY | O_CREAT : O_RDWR | O_TRUNC);

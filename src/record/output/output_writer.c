@@ -15,6 +15,7 @@ struct writer_params output_writer_params(const struct writer_ops *ops, const st
 	struct writer_params params = {
 		.fd = output->fd,
 		.offset = output->offset,
+		.appends = output->pipe,
 		.path = output->path,
 		.nr_blocks = output->nr_rings * (wanted->blocks_per_ring ? wanted->blocks_per_ring : DEFAULT_BLOCKS),
 		.block_bytes = output->ring_bytes,
