@@ -213,6 +213,17 @@ def test_lost_task_events_are_counted_apart(millrace, task_storm, need_root, nee
     assert millrace('record', '--side-channel=many', 'true', status=129).err
 
 
+def test_lost_task_events_of_each_file_are_counted_apart(millrace, task_storm, need_root, need_tracefs, tmp_path):
+    for _ in range(20):
+        done = millrace('record', '-a', '-e', 'sched:sched_process_exec', '--side-channel=1', '--switch-output=1s',
+                        '-o', tmp_path / 'p.data', '--', 'sleep', '1.2')
+        lines = [line for line in done.err.splitlines() if 'wrote ' in line and 'task event' in line]
+        if lines:
+            break
+    pattern = r'.* MB; lost 0; lost [1-9]\d* task events? \(mmap, comm, fork, exit\)'
+    assert lines and all(re.fullmatch(pattern, line) for line in lines), done.err
+
+
 def test_size_of_side_rings(millrace, need_root, tmp_path):
     millrace('record', '-e', 'cpu-clock', '--side-channel=2M', '-m', '4', '-o', tmp_path / 'p.data', '--', 'true')
     millrace('record', '-e', 'cpu-clock', '--side-channel=on', '-o', tmp_path / 'p.data', '--', 'true')

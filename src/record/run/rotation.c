@@ -14,6 +14,7 @@
 #include "base/diag.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "record/build_ids/object_watch.h"
 #include "record/drain/overwrite.h"
 #include "record/drain/readers.h"
@@ -44,6 +45,7 @@ struct finisher_job {
 	struct buf records;           /* behind all others */
 	struct ledger ledger;         /* of its time */
 	uint64_t lost;                /* of events, as told by `records` */
+	uint64_t lost_task_events;    /* likewise; not in `lost` */
 	struct off_cpu_window window; /* of records of the overwrite rings */
 	uint64_t marked_ns;           /* up to then the snapshot before has them; 0: there is none */
 	bool overwritten;             /* before the window there are some that are not whole */
@@ -72,6 +74,9 @@ static void log_finished(const struct output_params *params, const struct finish
 	if (result->samples_counted)
 		buf_printf(&line, "%llu samples, ", (unsigned long long)result->nr_samples);
 	buf_printf(&line, "%.3f MB; lost %llu", (double)result->bytes / 1e6, (unsigned long long)job->lost);
+	if (job->lost_task_events)
+		buf_printf(&line, "; lost %llu task event%s (mmap, comm, fork, exit)",
+			   (unsigned long long)job->lost_task_events, text_s(job->lost_task_events));
 	if (params->options->rotation.history_ns)
 		buf_printf(&line, "; the last %.3f s", output->history_s);
 	log_note("%s", buf_text(&line));
@@ -559,11 +564,14 @@ static int add_loss_records(struct rotation *rotation, struct finisher_job *job)
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
 		if (lost[i] <= reported[i])
 			continue;
-		int err = synth_lost_samples(&rotation->params->described->ring_descs[set->plan->slots[i].event].attr,
-					     set->ids[i], lost[i] - reported[i], &job->records);
+		size_t index = set->plan->slots[i].event;
+		const struct event *event = &set->events->events[index];
+		int err = synth_lost_samples(&rotation->params->described->ring_descs[index].attr, set->ids[i],
+					     lost[i] - reported[i], &job->records);
 		if (err)
 			return err;
-		job->lost += lost[i] - reported[i];
+		*(event->side_band || event->side_channel ? &job->lost_task_events : &job->lost) +=
+			lost[i] - reported[i];
 		reported[i] = lost[i];
 	}
 	return 0;
