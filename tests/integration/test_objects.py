@@ -30,6 +30,8 @@ int main(int argc, char **argv)
 '''
 MODES = [[], ['--buildid-mmap'], ['--no-buildid']]
 APP = f'app{os.getpid()}'  # not the one of a test beside this one, which -a records too
+# And not beside each other: -a records the programs of all of them, and a report has hints about each.
+pytestmark = pytest.mark.xdist_group('objects')
 
 
 @pytest.fixture(scope='module')
