@@ -6,7 +6,8 @@
 
 void put_bytes(FILE *to, const char *bytes, size_t len)
 {
-	fwrite_unlocked(bytes, 1, len, to);
+	if (len) /* else bytes may be NULL */
+		fwrite_unlocked(bytes, 1, len, to);
 }
 
 void put_blanks(FILE *to, size_t nr)
