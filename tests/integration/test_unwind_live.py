@@ -596,6 +596,7 @@ def test_libraries_that_take_turns_at_an_address(millrace, tmp_path, rings):
     for name, frame in (('a', 200), ('b', 1600)):
         subprocess.run(['gcc', '-O2', '-fomit-frame-pointer', '-shared', '-fPIC', f'-DBYTES={frame}', '-x', 'c',
                         '-o', tmp_path / f'{name}.so', '-'], input=LIBRARY.replace('%c', name), check=True, text=True)
+    time.sleep(0.1)  # what was written less than 25 ms before it is mapped may have been something else: no names
     done = millrace('record', '-m', rings, '-F', '9999', '-e', 'cpu-clock:u', '--call-graph', 'unwind,8192', '-o',
                     path, '--', app, tmp_path / 'a.so', tmp_path / 'b.so', 8000)
     text = millrace('script', '-i', path, '-F', 'ip,sym').out
