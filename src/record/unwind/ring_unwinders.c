@@ -22,7 +22,7 @@ enum {
 	MOST_UNREAD = 16,      /* processes with records that are still in rings; */
 	MOST_LOOKED_AT = 128,  /* records that are looked at to find those */
 	MANY_FAILED = 8,       /* samples */
-	MOST_LEFT = 16,        /* visits */
+	MOST_SKIPPED = 16,     /* visits */
 	/* To copy a stack of that size takes as long as to unwind 20 frames of it, which reads fewer cache lines. */
 	COPY_IS_SLOW_BYTES = 8 << 10,
 };
@@ -37,10 +37,9 @@ struct ring_unwinder {
 	size_t nr_unread;
 	size_t nr_converted, nr_failed; /* samples */
 
-	/* Most samples could not be converted: visits to leave out, but for a new chance; how many were, the last time
-	 */
-	unsigned visits_to_leave, visits_left;
-	uint64_t left_at; /* nr_chances then */
+	/* Most samples could not be converted: visits to skip, but for a new chance; how many were the last time */
+	unsigned visits_to_skip, visits_skipped;
+	uint64_t skipped_at; /* nr_chances then */
 };
 
 struct ring_unwinders {
@@ -176,24 +175,24 @@ static bool is_known(struct ring_unwinder *unwinder)
  * Where tables or rows are yet to be made it is in vain to try. That of a table is told; rows are soon made by who
  * comes to a sample that was copied.
  */
-static bool leaves(struct ring_unwinder *unwinder)
+static bool skips(struct ring_unwinder *unwinder)
 {
-	if (!unwinder->visits_to_leave)
+	if (!unwinder->visits_to_skip)
 		return false;
-	unwinder->visits_to_leave--;
-	return unwinder->left_at == atomic_load_explicit(&unwinder->all->nr_chances, memory_order_relaxed);
+	unwinder->visits_to_skip--;
+	return unwinder->skipped_at == atomic_load_explicit(&unwinder->all->nr_chances, memory_order_relaxed);
 }
 
 static void note_success(struct ring_unwinder *unwinder)
 {
 	if (unwinder->nr_failed < MANY_FAILED || unwinder->nr_failed <= unwinder->nr_converted) {
-		unwinder->visits_to_leave = unwinder->visits_left = 0;
+		unwinder->visits_to_skip = unwinder->visits_skipped = 0;
 		return;
 	}
-	const unsigned twice = unwinder->visits_left ? 2 * unwinder->visits_left : 1;
-	unwinder->visits_left = twice < MOST_LEFT ? twice : MOST_LEFT;
-	unwinder->visits_to_leave = unwinder->visits_left;
-	unwinder->left_at = atomic_load_explicit(&unwinder->all->nr_chances, memory_order_relaxed);
+	const unsigned twice = unwinder->visits_skipped ? 2 * unwinder->visits_skipped : 1;
+	unwinder->visits_skipped = twice < MOST_SKIPPED ? twice : MOST_SKIPPED;
+	unwinder->visits_to_skip = unwinder->visits_skipped;
+	unwinder->skipped_at = atomic_load_explicit(&unwinder->all->nr_chances, memory_order_relaxed);
 }
 
 static bool begin(struct ring_converter *converter)
@@ -201,7 +200,7 @@ static bool begin(struct ring_converter *converter)
 	struct ring_unwinder *unwinder = (struct ring_unwinder *)converter;
 	struct ring_unwinders *all = unwinder->all;
 
-	if (!atomic_load_explicit(&all->open, memory_order_relaxed) || leaves(unwinder) ||
+	if (!atomic_load_explicit(&all->open, memory_order_relaxed) || skips(unwinder) ||
 	    pthread_rwlock_tryrdlock(&all->in_use))
 		return false;
 	/* Pairs with ring_unwinders_open(): with the state. */
