@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """--threads --single-file, and --threads into a pipe: many threads, one output, every record once and in order."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import sanitized  # noqa: E402
+from conftest import sanitized, wait_until  # noqa: E402
 from law import check_law  # noqa: E402
 from perfdata import FINISHED_INIT, FINISHED_ROUND, PerfData, SAMPLE  # noqa: E402
 
@@ -83,6 +84,7 @@ def test_rounds_are_marked(millrace, programs, need_tracefs, file):
 
 def test_per_thread_rings(millrace, programs, spawn, need_root, file):
     target = spawn([programs / 'spin', '-t', '3', '-m', '60000'])
+    wait_until(lambda: len(os.listdir(f'/proc/{target.pid}/task')) == 4, 'the threads')  # later ones are not recorded
     done = millrace('record', '-v', *ONE, '--per-thread', '-e', 'cpu-clock', '-p', target.pid, '-o', file, '--',
                     'sleep', '0.5')
     samples = sum(record.type == SAMPLE for record in PerfData(file).records())
