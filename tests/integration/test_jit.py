@@ -54,6 +54,17 @@ def test_map_of_another_user_is_not_believed(millrace, recorded_by_perf):
     assert f'{recorded_by_perf.map} is not read' in said
 
 
+@pytest.mark.parametrize('name', ['jit_hot', 'jit_later'])
+def test_map_of_memory_that_was_used_again(millrace, recorded_by_perf, name):
+    """A map has no times: of two functions that were at an address one would be a guess."""
+    start, size, _ = recorded_by_perf.map.read_text().split()
+    with recorded_by_perf.map.open('a') as written:
+        written.write(f'{int(start, 16) + 2:x} {size} {name}\n{int(start, 16) - 16:x} ffffffffffffffff jit_wrong\n')
+    found, said = names(millrace, recorded_by_perf)
+    assert found[0].startswith('0x') == (name == 'jit_later') and not {'jit_later', 'jit_wrong'} & set(found)
+    assert ('those of several functions, as memory was used again' in said) == (name == 'jit_later')
+
+
 @pytest.mark.parametrize('kind', ['fifo', 'link', 'directory', 'device'])
 def test_map_that_is_no_regular_file_is_not_opened(millrace, recorded_by_perf, tmp_path, kind):
     path = recorded_by_perf.map

@@ -228,6 +228,58 @@ static void test_overlap_follows_tree(void **state)
 	symbols_fini(&symbols);
 }
 
+static bool named_as_by_all(const struct symbols *symbols, uint64_t address, const char *name)
+{
+	const char *only = NULL;
+
+	for (size_t i = 0; i < symbols->nr; i++) {
+		const struct symbol_entry *entry = &symbols->entries[i];
+		uint64_t end = entry->end == entry->start ? entry->start + 1 : entry->end;
+		if (address < entry->start || address >= end)
+			continue;
+		if (only && strcmp(only, symbols_name(symbols, entry)) != 0)
+			return strcmp(name, "(none)") == 0;
+		only = symbols_name(symbols, entry);
+	}
+	return strcmp(name, only ? only : "(none)") == 0;
+}
+
+/* Code in memory that was used again has the name of all symbols there, or none. */
+static void test_overlap_of_one_name(void **state)
+{
+	static const char *const texts[] = {"a", "b", "c"};
+	uint32_t random = 1;
+	(void)state;
+
+	for (unsigned run = 0; run < 300; run++) {
+		struct symbols symbols = {0};
+		for (unsigned i = 0; i <= run % 12; i++) {
+			random = random * 1103515245 + 12345;
+			add(&symbols, random >> 8 & 63, random >> 16 & 15, SYMBOL_GLOBAL, texts[(random >> 24) % 3]);
+		}
+		symbols_fixup(&symbols, SYMBOLS_KEEP_ALIASES | SYMBOLS_ONE_NAME);
+		for (uint64_t address = 0; address < 90; address++)
+			assert_true(named_as_by_all(&symbols, address, name_at(&symbols, address)));
+		symbols_fini(&symbols);
+	}
+}
+
+static void test_name_conflicts_are_known(void **state)
+{
+	(void)state;
+
+	for (unsigned other = 0; other < 2; other++) {
+		struct symbols symbols = {0};
+		add(&symbols, 16, 16, SYMBOL_GLOBAL, "a");
+		add(&symbols, 24, UINT64_MAX - 24, SYMBOL_GLOBAL, other ? "b" : "a");
+		symbols_fixup(&symbols, SYMBOLS_KEEP_ALIASES | SYMBOLS_ONE_NAME);
+		assert_string_equal(name_at(&symbols, 24), other ? "(none)" : "a");
+		assert_string_equal(name_at(&symbols, UINT64_MAX - 1), other ? "b" : "a");
+		assert_int_equal(symbols.name_conflicts, other);
+		symbols_fini(&symbols);
+	}
+}
+
 static void test_labels_where_functions_begin(void **state)
 {
 	static const char label[] = "module_code_begin", function[] = "first";
@@ -973,6 +1025,8 @@ int main(void)
 		cmocka_unit_test(test_alias_with_size),
 		cmocka_unit_test(test_aliases_without_size),
 		cmocka_unit_test(test_overlap_follows_tree),
+		cmocka_unit_test(test_overlap_of_one_name),
+		cmocka_unit_test(test_name_conflicts_are_known),
 		cmocka_unit_test(test_demangling),
 		cmocka_unit_test(test_demangling_of_long_names),
 		cmocka_unit_test(test_demangling_of_d),

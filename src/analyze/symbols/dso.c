@@ -697,9 +697,10 @@ static void load_perf_map(struct dso *dso, const char *symfs)
 	}
 	struct span rest = buf_span(&text);
 	while (perfmap_next(&rest, &line))
-		if (symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
+		if (line.size <= UINT64_MAX - line.start && /* else it would hide what is behind it */
+		    symbols_add(&dso->symbols, line.start, line.size, SYMBOL_GLOBAL, line.name, line.name_len))
 			break;
-	symbols_fixup(&dso->symbols, SYMBOLS_KEEP_ALIASES);
+	symbols_fixup(&dso->symbols, SYMBOLS_KEEP_ALIASES | SYMBOLS_ONE_NAME);
 	if (dso->symbols.nr)
 		dso->doubt.why = DSO_TRUSTED;
 }

@@ -371,6 +371,7 @@ void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags)
 		fix_ends(symbols);
 		drop_aliases(symbols);
 	}
+	symbols->one_name = flags & SYMBOLS_ONE_NAME;
 	symbols->sections = NULL;
 	symbols->nr_sections = 0;
 	spans_free(symbols);
@@ -543,6 +544,52 @@ static int spans_from_tree(struct symbols *symbols)
 	return 0;
 }
 
+/* What covers the addresses from some start on: the entry that reaches furthest, and how far those of other names do.
+ */
+struct cover {
+	uint32_t widest; /* number of an entry, from 1; 0: none */
+	uint64_t end, others_end;
+};
+
+static void cover_add(const struct symbols *symbols, uint32_t number, struct cover *cover)
+{
+	const struct symbol_entry *entry = &symbols->entries[number - 1];
+	const struct symbol_entry *widest = cover->widest ? &symbols->entries[cover->widest - 1] : NULL;
+	const uint64_t end = entry_end(entry), widest_end = cover->end;
+	const bool same = widest && strcmp(symbols_name(symbols, entry), symbols_name(symbols, widest)) == 0;
+
+	if (!widest || end > widest_end) {
+		cover->widest = number;
+		cover->end = end;
+	}
+	if (widest && !same && least(end, widest_end) > cover->others_end)
+		cover->others_end = least(end, widest_end);
+}
+
+/*
+ * Memory that a compiler used again had one function after the other, and a list without times does not say when: an
+ * address of several names has none. An entry begins at most a span where it starts, and one where it ends.
+ */
+static void spans_of_one_name(struct symbols *symbols)
+{
+	struct cover cover = {0};
+
+	for (uint32_t i = 0; i < symbols->nr;) {
+		const uint64_t start = symbols->entries[i].start;
+		for (; i < symbols->nr && symbols->entries[i].start == start; i++)
+			cover_add(symbols, i + 1, &cover);
+		const uint64_t next = i < symbols->nr ? symbols->entries[i].start : UINT64_MAX;
+		const uint64_t named = cover.others_end > start ? cover.others_end : start;
+		if (named > start)
+			span_append(symbols, start, 0);
+		symbols->name_conflicts |= named > start;
+		if (named < next && named < cover.end)
+			span_append(symbols, named, cover.widest);
+		if (cover.end < next)
+			span_append(symbols, cover.end, 0);
+	}
+}
+
 static void spans_shrink(struct symbols *symbols)
 {
 	uint64_t *starts = reallocarray(symbols->span_starts, symbols->nr_spans, sizeof(*starts));
@@ -589,10 +636,12 @@ static int spans_build(struct symbols *symbols)
 	symbols->span_entries = reallocarray(NULL, symbols->nr, 2 * sizeof(*symbols->span_entries));
 	if (!symbols->span_starts || !symbols->span_entries)
 		err = -ENOMEM;
-	else if (overlap_anywhere(symbols))
-		err = spans_from_tree(symbols);
-	else
+	else if (!overlap_anywhere(symbols))
 		spans_from_list(symbols);
+	else if (symbols->one_name)
+		spans_of_one_name(symbols);
+	else
+		err = spans_from_tree(symbols);
 	if (err)
 		spans_free(symbols);
 	else if (symbols->nr_spans)

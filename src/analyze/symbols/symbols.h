@@ -45,8 +45,9 @@ enum {
 };
 
 struct symbols {
-	struct pool pool; /* what was found, and its names */
-	bool no_demangle; /* set before the first symbol is added */
+	struct pool pool;              /* what was found, and its names */
+	bool no_demangle;              /* set before the first symbol is added */
+	bool one_name, name_conflicts; /* SYMBOLS_ONE_NAME; a lookup found that it hides names */
 	/* those before the last symbols_fixup() by start, then in the order in which they were added; then new ones */
 	struct symbol_entry *entries;
 	size_t nr, room;
@@ -84,6 +85,7 @@ struct symbol_section {
 
 enum symbols_fixup_flags {
 	SYMBOLS_KEEP_ALIASES = 1, /* change neither ends nor aliases (PLT entries, perf maps) */
+	SYMBOLS_ONE_NAME = 2,     /* with that: where symbols overlap that have several names there is none */
 };
 
 void symbols_fini(struct symbols *symbols); /* leaves them empty and usable */
@@ -111,9 +113,7 @@ int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, en
 
 void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags);
 
-/*
- * The name of an entry, demangled if that was done already. Valid until a symbol is added, and until symbols_fixup().
- */
+/* The name of an entry, demangled if that was done already. Valid until a symbol is added, or symbols_fixup(). */
 const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);
 
 /*

@@ -157,6 +157,9 @@ static void put_jit(const struct machine *machine, const struct unnamed *unnamed
 	else if (dso->lost_dump)
 		buf_printf(out, ", whose jitdump %s is not here%s: record with --bundle keeps it", dso->lost_dump,
 			   dso->table->of_another_machine ? ", but on the machine that recorded" : " any more");
+	else if (dso->symbols.name_conflicts)
+		buf_put_text(out, ", of which its map has no name, or those of several functions, as memory was used "
+				  "again: a jitdump has the times (node --perf-prof), record it with -k mono");
 	else if (dso->jit || dso->symbols.nr)
 		buf_put_text(out, ", of which its map has no name");
 	else if (dso->table->of_another_machine && !dso->table->perf_maps.ptr)
