@@ -243,14 +243,14 @@ static void lineage_mark(struct map_history *history, int32_t pid, struct histor
 		if (!process)
 			return;
 		process_sort(process);
+		const uint64_t before = history->nr_ran_anonymous;
 		const struct history_reset *reset = reset_before(process, range.first_ns);
 		uint64_t latest = maps_mark(history, process, &range, reset ? reset->time_ns : 0, MARK_LATER);
 
-		if (latest != UINT64_MAX) {
+		if (latest != UINT64_MAX)
 			maps_mark(history, process, &range, latest, MARK_AT);
-			return;
-		}
-		if (!reset || reset->parent == HISTORY_NO_PARENT)
+		process->code_ran |= history->nr_ran_anonymous != before;
+		if (latest != UINT64_MAX || !reset || reset->parent == HISTORY_NO_PARENT)
 			return;
 		pid = reset->parent;
 		range.first_ns = range.last_ns = reset->time_ns;
@@ -259,12 +259,8 @@ static void lineage_mark(struct map_history *history, int32_t pid, struct histor
 
 void map_history_mark(struct map_history *history, int32_t pid, const struct history_range *range)
 {
-	uint64_t before = history->nr_ran_anonymous;
-
 	lineage_mark(history, pid, *range);
 	struct history_process *process = process_find(history, pid);
-	if (process)
-		process->ran_anonymous |= history->nr_ran_anonymous != before;
 	for (size_t i = process ? process->nr_resets : 0; i-- > 0;) {
 		const struct history_reset *reset = &process->resets[i];
 

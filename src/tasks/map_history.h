@@ -47,7 +47,8 @@ enum { HISTORY_NO_PARENT = -2 };
 struct history_process {
 	int32_t pid; /* HISTORY_KERNEL_PID: the kernel */
 	bool sorted;
-	bool ran_anonymous;       /* set by map_history_mark(): an anonymous object was sampled */
+	bool code_ran; /* set by map_history_mark(): an anonymous object that it mapped was sampled, here or in a child
+			*/
 	struct history_map *maps; /* heap */
 	size_t nr_maps, maps_room;
 	struct history_reset *resets; /* heap */

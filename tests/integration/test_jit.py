@@ -23,10 +23,10 @@ class Recorded:
         self.map = pathlib.Path(f'/tmp/perf-{pid}.map')
 
 
-def record(recorder, programs, tmp_path, *options):
+def record(recorder, programs, tmp_path, *options, more=()):
     data = tmp_path / 'data'
     done = recorder('record', *options, '-e', 'cpu-clock', '-F', '999', '-o', data, '--',
-                    programs / 'jit', '0.3', '/tmp')
+                    programs / 'jit', '0.3', '/tmp', *more)
     return Recorded(data, int(re.search(r'^(\d+) [0-9a-f]+$', done.out, re.M).group(1)))
 
 
@@ -98,6 +98,15 @@ def test_map_is_kept_with_the_recording(millrace, recorded):
     assert names(millrace, recorded)[0][0] == 'jit_hot'
     os.mkfifo(recorded.map)
     assert names(millrace, recorded, timeout=30)[0][0] == 'jit_hot'
+
+
+@pytest.mark.parametrize('recorder', ['millrace', 'perf'])
+def test_code_of_the_parent_of_a_process(request, millrace, programs, tmp_path, need_root, recorder):
+    """As workers run it that a server forks; the map is that of the process that had compiled it."""
+    forked = record(request.getfixturevalue(recorder), programs, tmp_path, more=['fork'])
+    found, said = names(millrace, forked)
+    forked.map.unlink()
+    assert found[0] == 'jit_hot' and 'perf-' not in said
 
 
 def test_other_readers_take_a_file_with_maps(millrace, perf, recorded, tmp_path):

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jit SECONDS [DIRECTORY [dump | both]] [-- PROGRAM ...]: code compiled at run time, in memory without a file. Runs a
- * function of its own making for so long (CPU time of the process), and calls it "jit_hot" in DIRECTORY/perf-PID.map if
- * there is a directory; PID as the process sees itself. With "dump" it writes DIRECTORY/jit-PID.dump instead:
- * "jit_first" is at the address for half of the time, is moved away then, and "jit_second", of line 7 of second.js, is
- * there. With "both" it then runs a function that only /tmp/perf-PID.map names, "jit_hot"; the map has the name
- * "jit_wrong" for the others. A line "PID ADDRESS" on stdout says where it is. Then it becomes the program behind "--",
+ * jit SECONDS [DIRECTORY [dump | both | fork]] [-- PROGRAM ...]: code compiled at run time, in memory without a file.
+ * Runs a function of its own making for so long (CPU time of the process), and calls it "jit_hot" in
+ * DIRECTORY/perf-PID.map if there is a directory; PID as the process sees itself. With "dump" it writes
+ * DIRECTORY/jit-PID.dump instead: "jit_first" is at the address for half of the time, is moved away then, and
+ * "jit_second", of line 7 of second.js, is there. With "both" it then runs a function that only /tmp/perf-PID.map
+ * names, "jit_hot"; the map has the name "jit_wrong" for the others. With "fork" only a child runs the function, which
+ * was made before its fork. A line "PID ADDRESS" on stdout says where it is. Then it becomes the program behind "--",
  * by exec. DIRECTORY "-": it has no map, and a former one of its number stays.
  */
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,7 +163,8 @@ int main(int argc, char **argv)
 		(void)!unlink(path);
 	memcpy(memory, code, sizeof(code));
 	__builtin___clear_cache(memory, (char *)memory + sizeof(code));
-	FILE *dump = argc > 3 ? open_dump(argv[2]) : NULL;
+	bool forks = argc > 3 && strcmp(argv[3], "fork") == 0;
+	FILE *dump = argc > 3 && !forks ? open_dump(argv[2]) : NULL;
 	uint64_t address = (uintptr_t)memory;
 	if (dump) {
 		put_load(dump, address, 1, "jit_first");
@@ -178,6 +181,8 @@ int main(int argc, char **argv)
 	}
 	printf("%d %" PRIx64 "\n", (int)getpid(), address);
 	fflush(stdout);
+	if (forks && fork() > 0)
+		return wait(NULL) < 0;
 	run((void (*)(void))memory, seconds / 2);
 	if (dump) {
 		put_move(dump, address, address + 4096, 1);

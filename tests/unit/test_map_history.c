@@ -85,11 +85,53 @@ static void a_map_of_several_programs_is_of_the_one_that_ran_then(void **state)
 	map_history_fini(&history);
 }
 
+static void put_child(struct map_history *history, uint32_t pid, uint64_t time_ns)
+{
+	const struct task_event fork = {.type = PERF_RECORD_FORK, .pid = pid, .tid = pid, .ppid = PID, .ptid = PID};
+
+	assert_int_equal(map_history_add(history, &fork, time_ns), 0);
+}
+
+static bool code_ran(const struct map_history *history, int32_t pid)
+{
+	for (size_t i = 0; i < history->nr_processes; i++)
+		if (history->processes[i].pid == pid)
+			return history->processes[i].code_ran;
+	return false;
+}
+
+static void code_that_a_child_runs_is_of_its_parent(void **state)
+{
+	enum { CHILD = 8, GRANDCHILD = 9 };
+	const struct history_range elsewhere = {0x3000, 0x3000, 300, 310}, range = {0x1000, 0x1100, 300, 310};
+	struct map_history history = {0};
+
+	(void)state;
+	put_code(&history, 50);
+	put_child(&history, CHILD, 100);
+	map_history_mark(&history, CHILD, &elsewhere);
+	assert_false(code_ran(&history, PID) || code_ran(&history, CHILD));
+	map_history_mark(&history, CHILD, &range);
+	assert_true(code_ran(&history, PID));
+	assert_false(code_ran(&history, CHILD));
+	map_history_fini(&history);
+
+	put_child(&history, CHILD, 100);
+	put_code(&history, 150); /* behind its fork: the child does not have it */
+	put_child(&history, GRANDCHILD, 200);
+	map_history_mark(&history, CHILD, &range);
+	assert_false(code_ran(&history, PID));
+	map_history_mark(&history, GRANDCHILD, &range);
+	assert_true(code_ran(&history, PID));
+	map_history_fini(&history);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_map_is_of_the_only_program_with_code),
 		cmocka_unit_test(a_map_of_several_programs_is_of_the_one_that_ran_then),
+		cmocka_unit_test(code_that_a_child_runs_is_of_its_parent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -552,7 +552,7 @@ static int keep_perf_map(struct map_history *history, const struct perf_event_at
 	return collected->perf_maps->failed ? -ENOMEM : 0;
 }
 
-/* Of the processes whose code without a file was hit. 0 or -ENOMEM. */
+/* Of the processes whose code without a file was hit, in them or in those that they forked. 0 or -ENOMEM. */
 static int put_perf_maps(struct map_history *history, const struct event_desc *event, struct collected *collected)
 {
 	struct zstd_packer *packer = NULL;
@@ -560,7 +560,7 @@ static int put_perf_maps(struct map_history *history, const struct event_desc *e
 
 	for (size_t i = 0; collected->perf_maps && i < history->nr_processes && !err; i++) {
 		const struct history_process *process = &history->processes[i];
-		if (!process->ran_anonymous || process->pid <= 0)
+		if (!process->code_ran || process->pid <= 0)
 			continue;
 		err = keep_perf_map(history, &event->attr, (uint32_t)process->pid, &packer, collected);
 	}
