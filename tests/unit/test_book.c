@@ -840,6 +840,9 @@ static void test_percent_is_bounded(void **state)
 	assert_true(coverage_percent(&coverage) == 0.0);
 	coverage.elapsed_ns = 0;
 	assert_true(coverage_percent(&coverage) == 100.0);
+	/* It is printed with two digits, behind "at least". */
+	coverage = (struct coverage){.elapsed_ns = 1000000000, .nr_places = 2, .sum = {.gap_ns = 20}};
+	assert_true(coverage_percent(&coverage) == 99.99);
 }
 
 int main(void)

@@ -50,6 +50,14 @@ static double covered_percent(const struct loss_data *data)
 							       : 100.0;
 }
 
+/* What is printed with four digits; all of it only where that is so. */
+static double covered_percent_down(const struct loss_data *data)
+{
+	double percent = covered_percent(data);
+
+	return percent > 99.9999 && percent < 100 ? 99.9999 : percent;
+}
+
 static void print_front(FILE *to, const struct loss_data *data)
 {
 	/* A ring tells what it lost in front of its next record, and these files have nothing behind the last one. */
@@ -76,7 +84,8 @@ static void print_front(FILE *to, const struct loss_data *data)
 	if (data->lost_untimed)
 		fprintf(to, "# Of these, %" PRIu64 " were lost at times that are not known\n", data->lost_untimed);
 	fprintf(to, "# Elapsed: %.6f s on %zu CPUs or tasks; covered: %s%.4f %% of their time\n",
-		(double)elapsed_ns(data) / 1e9, data->nr_places, is_partial ? "at most " : "", covered_percent(data));
+		(double)elapsed_ns(data) / 1e9, data->nr_places, is_partial ? "at most " : "",
+		covered_percent_down(data));
 	fprintf(to, "# lost_time/elapsed_time: %s%.6f/%.6f s = %.4f %%\n", is_partial ? "at least " : "",
 		(double)data->sum.any_ns / 1e9, (double)elapsed_ns(data) / 1e9,
 		percent(data->sum.any_ns, elapsed_ns(data)));

@@ -389,6 +389,8 @@ double coverage_percent(const struct coverage *coverage)
 	double all_ns = (double)coverage->elapsed_ns * (double)coverage->nr_places;
 	double percent = all_ns > 0 ? 100.0 * (1.0 - (double)coverage->sum.gap_ns / all_ns) : 100.0;
 
+	if (percent > 99.99 && percent < 100) /* "at least 100.00 %" would be false */
+		return 99.99;
 	return percent < 0 ? 0 : percent;
 }
 
