@@ -536,6 +536,20 @@ static enum unwind_end no_caller(const struct cached *cached)
 	return cached->in_file ? UNWIND_NO_CFI : UNWIND_NO_OBJECT;
 }
 
+/*
+ * Of code at the start of a program: whether nothing has called it. The stack begins with what the kernel has put
+ * there, the number of arguments and a pointer to each, with a 0 behind them. In assembler another function may follow.
+ */
+static bool is_outermost(const struct unwind_arch *arch, const struct frame *frame)
+{
+	enum { MOST_ARGUMENTS = 1 << 22 };
+	uint64_t sp, nr, end;
+
+	if (!frame_register(frame, arch->sp, &sp) || !frame_load(frame, sp, &nr) || !nr || nr > MOST_ARGUMENTS)
+		return false;
+	return !frame_load(frame, sp + 8 + nr * 8, &end) || !end;
+}
+
 /* To the caller of the frame. GO_ON, or why there is none. */
 static int step(struct unwind_cache *cache, struct frame *frame, const struct cached *cached)
 {
@@ -547,6 +561,8 @@ static int step(struct unwind_cache *cache, struct frame *frame, const struct ca
 		return step_over_switch(cache->arch, frame, rule->flags & RULE_RETURNS);
 	if (rule->flags & RULE_TRAMPOLINE)
 		return step_over_signal(cache->arch, frame, frame->registers[cache->arch->sp]);
+	if (rule->flags & RULE_START && is_outermost(cache->arch, frame))
+		return UNWIND_COMPLETE;
 	if (rule->flags & RULE_NO_CFI && is_signal_frame(cache->arch, frame)) /* which ends with a frame record */
 		return step_over_signal(cache->arch, frame, frame->registers[cache->arch->fp]);
 	if (rule->flags & RULE_NO_CFI)

@@ -313,6 +313,26 @@ static void find_trampoline(Elf *elf, int fd, struct table_source *source)
 	}
 }
 
+/*
+ * Where the kernel starts the program, or its loader: in glibc's up to 2.37 nothing describes it, nor what follows,
+ * which calls the constructors.
+ */
+static void note_start(struct table_source *source, uint64_t entry)
+{
+	enum { START_BYTES = 64 };
+
+	for (unsigned i = 0; i < source->nr_segments && entry && source->nr_extras < TABLE_MAX_EXTRAS; i++) {
+		const struct table_segment *segment = &source->segments[i];
+		const uint64_t offset = entry - segment->address;
+		if (offset >= segment->bytes)
+			continue;
+		const uint64_t left = segment->bytes - offset;
+		source->extras[source->nr_extras++] =
+			(struct table_extra){entry, entry + (left < START_BYTES ? left : START_BYTES), EXTRA_START};
+		return;
+	}
+}
+
 int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 {
 	struct table_source *source = &ret->source;
@@ -336,6 +356,8 @@ int elf_cfi_open(int fd, struct elf_cfi *ret, struct diag *reterr)
 		find_trampoline(elf, fd, source);
 	if (err == -ENOENT && source->nr_extras)
 		err = 0;
+	if (!err)
+		note_start(source, header.e_entry);
 	if (err == -EFBIG)
 		return diag_set(reterr, err, "more than %d MB of unwind information", CFI_SECTION_MAX_BYTES >> 20);
 	return err ? diag_set(reterr, err, "no unwind information") : 0;

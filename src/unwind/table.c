@@ -316,6 +316,11 @@ static bool is_of_more(const struct table_function *function)
 	return function->entry & TABLE_OF_MORE && !is_extra(function);
 }
 
+static bool is_start(const struct unwind_table *table, const struct table_function *function)
+{
+	return is_extra(function) && table->extras[UINT32_MAX - function->entry].kind == EXTRA_START;
+}
+
 /* What a section says of a function that is no extra. *ret_reader: of that section. */
 static bool fde_of(struct table_builder *b, const struct table_function *function, struct cfi_fde *ret,
 		   struct cfi_reader **ret_reader)
@@ -393,6 +398,7 @@ static bool put_extra(struct table_builder *b, size_t index, uint64_t limit)
 	case EXTRA_SWITCH: stub.flags = RULE_SWITCH; break;
 	case EXTRA_SWITCH_AND_RETURN: stub.flags = RULE_SWITCH | RULE_RETURNS; break;
 	case EXTRA_ENTRY: stub.flags = RULE_NOT_CALLED; break;
+	case EXTRA_START: stub.flags = RULE_NO_CFI | RULE_START; break;
 	case EXTRA_PLT:
 	case EXTRA_STUB: break;
 	}
@@ -639,7 +645,7 @@ static bool list_functions(struct list *list, struct table_builder *b)
 
 /*
  * Of those that begin at the same address the first counts. Those of the other section are left out where one of the
- * first section that begins before them covers them.
+ * first section that begins before them covers them; so is the start of the program.
  */
 static bool keep_functions(struct unwind_table *table, const struct list *list)
 {
@@ -654,8 +660,8 @@ static bool keep_functions(struct unwind_table *table, const struct list *list)
 		const struct table_function *function = &list->functions[i];
 		if (i && function->start == function[-1].start)
 			continue;
-		if (is_of_more(function) && before && fde_of(table->builder, before, &fde, &reader) &&
-		    fde.end - table->base > function->start)
+		if ((is_of_more(function) || is_start(table, function)) && before &&
+		    fde_of(table->builder, before, &fde, &reader) && fde.end - table->base > function->start)
 			continue;
 		before = is_extra(function) || is_of_more(function) ? before : function;
 		table->functions[table->nr_functions++] = *function;

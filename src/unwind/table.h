@@ -42,6 +42,7 @@ enum {
 	RULE_SWITCH = 16,     /* of EXTRA_SWITCH: where the caller is, is not known */
 	RULE_RETURNS = 32,    /* with RULE_SWITCH, of EXTRA_SWITCH_AND_RETURN */
 	RULE_NOT_CALLED = 64, /* of EXTRA_ENTRY */
+	RULE_START = 128,     /* with RULE_NO_CFI, of EXTRA_START */
 };
 
 struct unwind_rule {
@@ -75,6 +76,7 @@ struct table_extra {
 		EXTRA_PLT,    /* entries of 16 bytes that push */
 		EXTRA_STUB,   /* nothing is pushed */
 		EXTRA_SIGNAL, /* to which signal handlers return, and the byte before */
+		EXTRA_START,  /* where the kernel starts a program, and what follows */
 		/* As above, but the section is wrong about it: code that switches to another stack and calls there. */
 		EXTRA_SWITCH,            /* its caller may be gone by then */
 		EXTRA_SWITCH_AND_RETURN, /* its caller waits */

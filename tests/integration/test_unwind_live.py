@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`record --call-graph unwind`: whole call chains in every mode of recording, and no byte of a stack in any file."""
+import json
 import os
 import pathlib
 import platform
@@ -478,6 +479,20 @@ def test_signal_handlers_of_a_libc_without_cfi(millrace, tmp_path):
     samples = [names for names in samples if 'handler' in names]
     whole = [names for names in samples if names == ['handler', '__restore_rt', 'interrupted', 'outer', '_start']]
     assert len(samples) > 10 and len(whole) >= len(samples) - len(samples) // 20, samples
+
+
+@pytest.mark.skipif(not shutil.which('gcc'), reason='needs gcc')
+def test_loader(millrace, tmp_path):
+    """glibc's has no unwind information where it starts, up to 2.37: the stack of a program that is being loaded is whole."""
+    app, path = tmp_path / 'app', tmp_path / 'perf.data'
+    # main() calls nothing: what is opened the loader opens.
+    subprocess.run(['gcc', '-O2', '-o', app, '-x', 'c', '-'], input='int main(void) { return 0; }', check=True, text=True)
+    done = millrace('record', '-e', 'syscalls:sys_enter_openat', '--call-graph', 'unwind', '-o', path, '--', app)
+    samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M)
+               for sample in millrace('script', '-i', path, '-F', 'ip,sym').out.strip().split('\n\n')]
+    assert len(samples) > 1 and all(names[-1] == '_start' for names in samples), samples
+    cost = json.loads(millrace('report', '--loss', '--json', '-i', path).out)['cost']
+    assert cost['stacks whole'] == len(samples) and 'without unwind information' not in done.err, (cost, done.err)
 
 
 WITHOUT_EH_FRAME = """

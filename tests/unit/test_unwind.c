@@ -764,6 +764,69 @@ static void test_trampoline_without_cfi(void **state)
 	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + FRAMELESS + 5, BASE + AT + 9));
 }
 
+static void put_start(struct fake_elf *elf, uint64_t code)
+{
+	const Elf64_Addr entry = FAKE_ELF_CODE + FAKE_ELF_SHIFT + code;
+
+	memcpy(elf->bytes + offsetof(Elf64_Ehdr, e_entry), &entry, sizeof(entry));
+}
+
+/*
+ * The loader's: nothing describes it, nor what follows, and no code has called it. The kernel has put the arguments on
+ * the stack.
+ */
+static void test_start_without_cfi(void **state)
+{
+	enum { AT = GAP + 8, ARGUMENTS = 3 };
+	struct process *process = *state;
+	uint64_t *words = process->words;
+	struct fake_elf elf;
+
+	make_x86(&elf);
+	put_start(&elf, AT);
+	struct unwind_object *object = unwind_tables_object(process->tables, "with", 4);
+	int fd = fake_elf_open(&elf);
+	assert_int_equal(unwind_object_build(object, fd, NULL), 0);
+	close(fd);
+	process->object = object;
+	process->space.generation++;
+	process->regs[BP] = 1;
+	words[0] = BASE + AT + 5;
+	words[1] = ARGUMENTS;
+	words[2] = words[3] = words[4] = BASE + OUTERMOST + 4;
+	words[5] = 0;
+	for (unsigned i = 0; i < 2; i++) { /* the second time as the first */
+		unwind_at(process, FRAMELESS + 5, 16);
+		assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, BASE + AT + 4));
+	}
+	unwind_at(process, FRAMELESS + 5, 5); /* their end was not copied */
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + FRAMELESS + 5, BASE + AT + 4));
+	/* In the first instruction. */
+	memmove(words, words + 1, 6 * sizeof(*words));
+	unwind_at(process, AT, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + AT));
+	/* A function behind it, whose stack does not begin so. */
+	words[4] = 1;
+	unwind_at(process, AT, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + AT));
+	words[4] = words[0] = 0;
+	unwind_at(process, AT, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + AT));
+	/* In code that is described it says nothing. */
+	make_x86(&elf);
+	put_start(&elf, SAVES + 8);
+	object = process->object = unwind_tables_object(process->tables, "inside", 6);
+	fd = fake_elf_open(&elf);
+	assert_int_equal(unwind_object_build(object, fd, NULL), 0);
+	close(fd);
+	process->space.generation++;
+	words[3] = BASE + OUTERMOST + 4;
+	for (unsigned at = 0; at < 0x20; at++) {
+		unwind_at(process, SAVES + at, 16);
+		assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + SAVES + at, BASE + OUTERMOST + 3));
+	}
+}
+
 static void test_code_without_cfi(void **state)
 {
 	struct process *process = *state;
@@ -2074,6 +2137,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_short_copies, start, end),
 		cmocka_unit_test_setup_teardown(test_signal, start, end),
 		cmocka_unit_test_setup_teardown(test_trampoline_without_cfi, start, end),
+		cmocka_unit_test_setup_teardown(test_start_without_cfi, start, end),
 		cmocka_unit_test_setup_teardown(test_code_without_cfi, start, end),
 		cmocka_unit_test_setup_teardown(test_broken_function, start, end),
 		cmocka_unit_test_setup_teardown(test_hostile_stacks, start, end),
