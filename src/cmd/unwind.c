@@ -131,6 +131,7 @@ static int start(struct unwind_run *run, struct diag *reterr)
 	run->record = malloc(RECORD_MAX_BYTES + 1);
 	if (!run->record || machine_new(&run->options.input.machine, run->session, &run->machine))
 		return no_memory(reterr);
+	machine_set_max_unwound(run->machine, run->options.max_stack);
 	err = sorted_file_open(run->options.output, run->join.events, run->join.nr_events, &run->file, reterr);
 	for (size_t at = 0; at < run->early.len && !err;) {
 		struct perf_event_header header;

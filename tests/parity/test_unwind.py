@@ -163,6 +163,53 @@ def test_behind_the_pop_of_the_frame_pointer(need_root, perf, millrace, tmp_path
         assert len([chain for chain in found if chain.splitlines()[1].split()[1] in popped]) > 10
 
 
+RECURSION = """
+static volatile unsigned long sink;
+
+static __attribute__((noinline)) void burn(void)
+{
+        for (unsigned long i = 0; i < 300000000; i++)
+                sink += i;
+}
+
+static __attribute__((noinline)) void deeper(unsigned left)
+{
+        if (left)
+                deeper(left - 1);
+        else
+                burn();
+        sink++;
+}
+
+int main(void)
+{
+        deeper(1500);
+        return 0;
+}
+"""
+
+
+def test_max_stack(need_root, perf, millrace, tmp_path):
+    """So many frames are unwound, from the innermost on, in either order of callers; 127 where nothing is said."""
+    (tmp_path / 'recursion.c').write_text(RECURSION)
+    program, data, ours = tmp_path / 'recursion', tmp_path / 'perf.data', tmp_path / 'chains.data'
+    subprocess.run(['gcc', '-O1', '-fno-optimize-sibling-calls', '-o', program, tmp_path / 'recursion.c'], check=True)
+    perf('record', '-F', '500', '-e', 'cpu-clock:u', '--call-graph', 'dwarf,65528', '-o', data, '--', program)
+    for most, *options in [127], [3, '--max-stack', '3'], [128, '--max-stack', '128'], [1000, '--max-stack', '1000']:
+        common = [*options, '--no-inline', '-i', data]
+        mine, theirs = (chains(tool('script', '-F', 'comm,ip,sym', *common).out, ' burn') for tool in (millrace, perf))
+        assert len(mine) > 30 and mine == theirs
+        assert {chain.count('\n') for chain in mine} == {most}
+        for order in 'caller', 'callee':
+            table = [*common, '--stdio', '--no-children', '-S', 'burn', '-g', f'{order},0.5']
+            mine, theirs = ([line for line in tool('report', *table).out.splitlines() if line and line[0] != '#']
+                            for tool in (millrace, perf))
+            assert mine == theirs and len(mine) > most
+    millrace('unwind', '--max-stack', '1000', '-i', data, '-o', ours)
+    found = chains(millrace('script', '-F', 'comm,ip,sym', '-i', ours).out, ' burn')
+    assert len(found) > 30 and {chain.count('\n') for chain in found} == {1000}
+
+
 def test_inlined_functions(need_root, perf, millrace, tmp_path):
     (tmp_path / 'inlined.c').write_text(INLINED)
     program = tmp_path / 'inlined'

@@ -211,8 +211,8 @@ static unsigned list_ips(struct chains *chains, const struct task *task, const s
 	nr = walk.untrusted ? 0 : nr;
 	if (!record->sample.user_stack.len)
 		return nr;
-	uint64_t unwound[MACHINE_MOST_UNWOUND];
-	struct unwind_chain chain = {.ips = unwound, .max = MACHINE_MOST_UNWOUND};
+	uint64_t unwound[CHAIN_MOST_FRAMES];
+	struct unwind_chain chain = {.ips = unwound, .max = CHAIN_MOST_FRAMES};
 	machine_unwind(chains->machine, task, &record->sample, &chain);
 	for (unsigned i = 0; i < chain.nr && nr < CHAIN_MOST_FRAMES; i++)
 		ips[nr++] = (struct chain_ip){unwound[i], PERF_RECORD_MISC_USER, .unwound = true};

@@ -20,6 +20,7 @@
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "base/span.h"
+#include "perfdata/callchain.h"
 #include "perfdata/feature.h"
 #include "perfdata/ledger.h"
 #include "perfdata/object_id.h"
@@ -73,6 +74,7 @@ struct machine {
 	struct hash_table programs; /* when the process began to run its program, if records say so, by pid */
 	struct hash_table cgroups;  /* paths, by id */
 	struct pool cgroup_paths;
+	unsigned max_unwound;        /* frames */
 	bool monotonic;              /* records have the clock of jitdumps */
 	bool timed;                  /* some code has a jitdump */
 	uint64_t epoch;              /* another number after each change of what is mapped anywhere */
@@ -260,6 +262,7 @@ int machine_new(const struct symbol_options *options, struct session *session, s
 	machine->epoch = machine->common_epoch = 1;
 	machine->own.machine = machine;
 	machine->own.time_ns = JIT_ANY_TIME;
+	machine->max_unwound = CALLCHAIN_FRAMES;
 	machine->monotonic = is_monotonic(session);
 	machine->dsos.bundle = machine->bundle = find_bundle(session);
 	machine->dsos.cache = machine->options.cache;
@@ -876,11 +879,17 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 	return walk.untrusted ? 0 : nr;
 }
 
+void machine_set_max_unwound(struct machine *machine, uint64_t max)
+{
+	machine->max_unwound = max < CHAIN_MOST_FRAMES ? (unsigned)max : CHAIN_MOST_FRAMES;
+}
+
 void machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
 		    struct unwind_chain *chain)
 {
 	chain->nr = 0;
 	chain->end = UNWIND_NO_OBJECT;
+	chain->max = chain->max < machine->max_unwound ? chain->max : machine->max_unwound;
 	if (!user_stacks_of(machine) || !task->maps)
 		return;
 	lookup_set_time(&machine->own, sample);
@@ -893,8 +902,8 @@ static unsigned add_unwound(struct lookup *lookup, struct task *task, const stru
 			    unsigned max)
 {
 	struct machine *machine = lookup->machine;
-	uint64_t ips[MACHINE_MOST_UNWOUND];
-	struct unwind_chain chain = {.ips = ips, .max = MACHINE_MOST_UNWOUND};
+	uint64_t ips[CHAIN_MOST_FRAMES];
+	struct unwind_chain chain = {.ips = ips, .max = CHAIN_MOST_FRAMES};
 	unsigned nr = 0;
 
 	lookup->needs_update |= lookup->read_only;

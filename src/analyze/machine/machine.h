@@ -76,7 +76,7 @@ struct debug_info *machine_debug_info(const struct machine *machine);
 /* cpumode is a PERF_RECORD_MISC_* mode of the record or of a context marker. */
 void machine_resolve(struct machine *machine, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret);
 
-enum { CHAIN_MOST_FRAMES = 1280 }; /* 1024 recorded, or fewer recorded and 127 unwound, and what was inlined */
+enum { CHAIN_MOST_FRAMES = 1280 }; /* 1024 recorded or unwound, and what was inlined */
 
 /*
  * The call chain of a sample, innermost frame first, without context markers. Writes at most `max` locations, and
@@ -93,10 +93,9 @@ bool machine_may_inline(const struct machine *machine, const struct location *fr
 /* Writes a user frame, before it the functions inlined there; innermost first, at most `max` > 0. Returns how many. */
 unsigned machine_inlined(struct machine *machine, const struct location *frame, struct location *ret, unsigned max);
 
-/* How much of a chain is taken: as perf. Source: perf-script(1) --max-stack. */
-enum { MACHINE_MOST_UNWOUND = 127 };
-
-/* The user frames of a sample, from its registers and its copy of the stack: see unwind_chain(). */
+/* How many frames are unwound at most. Until it is set 127, as by perf. Source: perf-script(1) --max-stack. */
+void machine_set_max_unwound(struct machine *machine, uint64_t max);
+/* The user frames of a sample, from its registers and its copy of the stack, at most as many: see unwind_chain(). */
 void machine_unwind(struct machine *machine, const struct task *task, const struct sample *sample,
 		    struct unwind_chain *chain);
 

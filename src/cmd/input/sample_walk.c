@@ -41,6 +41,8 @@ int sample_walk_open(struct sample_walk *walk, const struct sample_walk_options 
 		err = -ENOMEM;
 	if (!err)
 		err = machine_new(&symbols, walk->session, &walk->machine);
+	if (!err && options->max_stack)
+		machine_set_max_unwound(walk->machine, options->max_stack);
 	if (!err)
 		err = input_records_open(&walk->records, walk->session, 1);
 	if (!err && options->flags & SAMPLE_WALK_ADDRESSES)

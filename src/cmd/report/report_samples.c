@@ -71,6 +71,8 @@ int samples_init(struct samples *samples, const struct samples_options *options,
 {
 	*samples = (struct samples){.options = *options, .session = session, .machine = machine};
 	samples->options.hist.splits_filtered = filter_splits_rows(options);
+	if (options->max_stack.given)
+		machine_set_max_unwound(machine, options->max_stack.number);
 	samples->frames = calloc(CHAIN_MOST_FRAMES, sizeof(*samples->frames));
 	samples->cache = calloc(CACHE_SLOTS, sizeof(*samples->cache));
 	samples->stacks = stacks_new();

@@ -279,6 +279,8 @@ struct sample_text *sample_text_new(const struct sample_text_options *options, s
 	const struct option_limit most = options->max_frames;
 	text->context.max_frames =
 		most.given && most.number < LINE_MAX_FRAMES ? (unsigned)most.number : LINE_MAX_FRAMES;
+	if (most.given)
+		machine_set_max_unwound(machine, most.number);
 	for (unsigned kind = 0; kind < NR_KINDS; kind++) {
 		text->columns[kind].fields = options->fields.kinds[kind].shown;
 		arrange(&text->columns[kind]);
