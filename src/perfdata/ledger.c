@@ -563,6 +563,24 @@ static uint64_t time_of(const struct loss_times *times, const struct loss_id *id
 	return u64_at(record, sample ? (size_t)known : header->size - (size_t)known, header->size);
 }
 
+/*
+ * The sample of a time off the CPU tells of a record of the ring, but stands where all rings had come to its time,
+ * behind later ones. One whose period is 0 tells of none: the recorder has made it of what other CPUs know, since
+ * records were lost.
+ */
+static void take_time(struct loss_times *times, const struct loss_id *id, const uint8_t *record,
+		      const struct perf_event_header *header, uint64_t time_ns)
+{
+	const struct perf_event_attr *attr = &times->events[id->event].attr;
+	const int period = sample_period_offset(attr);
+	const bool made = attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_CONTEXT_SWITCHES &&
+			  attr->sample_type & PERF_SAMPLE_RAW && period >= 0;
+	uint64_t *last_ns = &times->ids[id->ring].last_ns;
+
+	if (!made || (time_ns > *last_ns && u64_at(record, (size_t)period, header->size)))
+		*last_ns = time_ns;
+}
+
 /* ID_INDEX: nr, then {id, index, cpu, tid} of 64 bits each. */
 static int take_index(struct loss_times *times, const uint8_t *record, const struct perf_event_header *header)
 {
@@ -671,7 +689,7 @@ int loss_times_take(struct loss_times *times, const uint8_t *record, const struc
 	id->captured++;
 	if (!time_ns)
 		return 0;
-	times->ids[id->ring].last_ns = time_ns;
+	take_time(times, id, record, header, time_ns);
 	loss_times_reach(times, time_ns, time_ns);
 	return 0;
 }

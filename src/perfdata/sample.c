@@ -395,6 +395,14 @@ int sample_time_offset(const struct perf_event_attr *attr)
 	return has(attr, PERF_SAMPLE_TIME) ? words_before(attr, PERF_SAMPLE_IP | PERF_SAMPLE_TID) : -1;
 }
 
+int sample_period_offset(const struct perf_event_attr *attr)
+{
+	return has(attr, PERF_SAMPLE_PERIOD)
+		       ? words_before(attr, PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
+						    PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU)
+		       : -1;
+}
+
 int sample_id_distance(const struct perf_event_attr *attr)
 {
 	if (attr->sample_id_all && has(attr, PERF_SAMPLE_IDENTIFIER))

@@ -129,6 +129,7 @@ int sample_id_distance(const struct perf_event_attr *attr);
 /* The same for the time. */
 int sample_time_offset(const struct perf_event_attr *attr);
 int sample_time_distance(const struct perf_event_attr *attr);
+int sample_period_offset(const struct perf_event_attr *attr); /* of a SAMPLE; other records have none */
 
 /* The values of a READ field or record, whose read_format is that of the attr. */
 struct sample_read {

@@ -177,6 +177,43 @@ def test_a_gap_that_no_record_ends(recorder, millrace, spawn, need_root, need_tr
     assert int(re.search(r'larger rings, -m (\d+)M', err)[1]) >= 1
 
 
+SLEEPERS = """
+import os, sys, threading, time
+os.sched_setaffinity(0, [int(sys.argv[1])])
+def work():
+    time.sleep(0.2)
+while True:
+    threading.Thread(target=work).start()
+    time.sleep(0.005)
+"""
+
+
+def test_a_gap_beside_times_off_the_cpu(recorder, millrace, spawn, need_root, need_tracefs, tmp_path):
+    """
+    The recorder is stopped, and the ring of one CPU is full. Tasks that had run there end, which is in a ring of its own:
+    how long they waited is not known, and such a sample is no record of the ring that was full.
+    """
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        pytest.skip('one CPU only')
+    load = spawn(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1'], stderr=subprocess.DEVNULL)
+    os.sched_setaffinity(load.pid, {cpus[1]})
+    spawn([sys.executable, '-c', SLEEPERS, str(cpus[1])])
+    file = tmp_path / 'p.data'
+    # The ring of the other CPU must not be full: that has no calls of other programs.
+    process = recorder(['-m', '1M', '-e', 'raw_syscalls:sys_enter', '--filter', f'common_pid == {load.pid}',
+                        '--no-call-graph', '--off-cpu', '-a', '-o', file])
+    time.sleep(0.7)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1)
+    process.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    gaps = [gap for gap in loss_of(millrace, file)['gaps'] if gap['cause'] == 'ring full' and gap['cpu'] == cpus[1]]
+    assert gaps and sum(gap['to_ns'] - gap['from_ns'] for gap in gaps) > 600e6, (err, gaps)
+
+
 def test_a_gap_that_ends_in_the_next_file(recorder, millrace, programs, need_tracefs, tmp_path):
     """
     The rings are full until there is another output, where the LOST records are then: what they count is in the former

@@ -450,6 +450,41 @@ static void records_show_gaps(void **state)
 	loss_times_fini(&times);
 }
 
+/* Samples of times off the CPU stand behind later records of their ring; what is not known was not in the ring. */
+static void gaps_beside_times_off_the_cpu(void **state)
+{
+	uint64_t ids[] = {100, 101};
+	struct event_desc events[] = {
+		{.attr = {.type = PERF_TYPE_TRACEPOINT, .sample_type = SAMPLE_TYPE, .sample_id_all = 1},
+		 .ids = ids,
+		 .nr_ids = 1},
+		{.attr = {.type = PERF_TYPE_SOFTWARE,
+			  .config = PERF_COUNT_SW_CONTEXT_SWITCHES,
+			  .sample_type = SAMPLE_TYPE | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW,
+			  .sample_id_all = 1},
+		 .ids = ids + 1,
+		 .nr_ids = 1},
+	};
+	struct loss_times times;
+
+	(void)state;
+	assert_int_equal(loss_times_init(&times, events, 2), 0);
+	TAKE(&times, RECORD_ID_INDEX, 2, 100, 0, 0, (uint64_t)-1, 101, 0, 0, (uint64_t)-1);
+	TAKE(&times, PERF_RECORD_SAMPLE, 100, 1000);
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 900, 50, 0); /* identifier, time, period, raw */
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 1600, 0, 0);
+	TAKE(&times, PERF_RECORD_LOST, 100, 7, 1900, 100);
+	TAKE(&times, PERF_RECORD_SAMPLE, 101, 1910, 20, 0);
+	TAKE(&times, PERF_RECORD_LOST, 100, 7, 1990, 100);
+	assert_int_equal(loss_times_end(&times, 2250, NULL), 0);
+	assert_int_equal(times.nr_gaps, 2);
+	assert_int_equal(times.gaps[0].from_ns, 1000);
+	assert_int_equal(times.gaps[0].to_ns, 1900);
+	assert_int_equal(times.gaps[1].from_ns, 1910);
+	assert_int_equal(times.last_ns, 1910);
+	loss_times_fini(&times);
+}
+
 static uint64_t sum_counts(const struct loss_times *times)
 {
 	uint64_t sum = 0;
@@ -1046,6 +1081,7 @@ int main(void)
 		cmocka_unit_test(readings_end_a_gap),
 		cmocka_unit_test(readings_that_touch_a_gap),
 		cmocka_unit_test(records_show_gaps),
+		cmocka_unit_test(gaps_beside_times_off_the_cpu),
 		cmocka_unit_test(records_without_ids),
 		cmocka_unit_test(records_without_times),
 		cmocka_unit_test(events_are_added),
