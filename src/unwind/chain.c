@@ -25,6 +25,7 @@ struct cached {
 	uint64_t same;
 	uint16_t stored;
 	bool in_file, is_code; /* is_code: or that is not known */
+	bool keeps_fp;         /* all code of the file does */
 };
 
 /* The rule at an address of an object: the same in all processes. Another table may be where one was given up. */
@@ -112,6 +113,7 @@ static struct unwind_object *look_up(struct unwind_cache *cache, const struct un
 		entry->rule = found->rule;
 		entry->wide = found->wide;
 		entry->in_file = true;
+		entry->keeps_fp = object->table->keeps_fp;
 		sort_slots(cache->arch, entry);
 	}
 	/* Of a caller the byte before is looked up, which of the kernel's trampoline of uretprobes is not mapped. */
@@ -774,6 +776,32 @@ static void take_recorded(const struct unwind_cache *cache, const struct sample_
 		memset(chain->cfas, 0, chain->nr * sizeof(*chain->cfas));
 }
 
+/* Its unwind information says that nothing has called it. */
+static bool is_outermost_code(const struct unwind_arch *arch, const struct cached *cached)
+{
+	if (cached->rule->flags & RULE_WIDE)
+		return cached->wide->state.registers[arch->ra].how == CFI_LOST;
+	return cached->rule->flags & RULE_NO_CFI ? cached->rule->flags & RULE_START
+						 : cached->rule->slots[0] == SLOT_LOST;
+}
+
+/*
+ * Behind the callers that the kernel has found: these may end too soon as well, at code that keeps no frame pointer.
+ * How the chain ends.
+ */
+static enum unwind_end end_of_continued(struct unwind_cache *cache, const struct unwind_space *space,
+					struct unwind_chain *chain)
+{
+	if (chain->nr == chain->max)
+		return UNWIND_CONTINUED;
+	const struct cached *cached = find_rule(cache, space, chain->ips[chain->nr - 1], &chain->object);
+	if (!cached) {
+		chain->nr = 0;
+		return UNWIND_NOT_READY;
+	}
+	return cached->keeps_fp || is_outermost_code(cache->arch, cached) ? UNWIND_CONTINUED : chain->end;
+}
+
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 		  struct span stack, struct unwind_chain *chain)
 {
@@ -781,6 +809,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 
 	chain->nr = 0;
 	chain->object = NULL;
+	chain->is_continued = false;
 	chain->end = UNWIND_NO_REGISTERS;
 	cache->never_waits = chain->never_waits;
 	if (!can_begin(cache, regs, stack)) {
@@ -797,7 +826,8 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		chain->nr = 0;
 		walk(cache, space, &frame, chain, STEP_BY_FRAME);
 	}
-	if (frame.joined && chain->end == UNWIND_COMPLETE)
+	chain->is_continued = frame.joined && chain->end == UNWIND_COMPLETE;
+	if (chain->is_continued)
 		chain->end = UNWIND_CONTINUED;
 	const bool is_switched = frame.switched_fp[0] || frame.switched_fp[1];
 	if (chain->end != UNWIND_CUT_STACK && !is_switched)
@@ -818,8 +848,9 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 	if (chain->cfas)
 		memset(chain->cfas + chain->nr, 0, nr * sizeof(*chain->cfas));
 	chain->nr += nr;
+	chain->is_continued |= nr > 0;
 	if (nr)
-		chain->end = UNWIND_CONTINUED;
+		chain->end = is_switched ? UNWIND_CONTINUED : end_of_continued(cache, space, chain);
 }
 
 /* A file's code without CFI that has called what has some: most likely what a signal handler returns to. */

@@ -277,6 +277,7 @@ static int read_cfi(int fd, struct elf_files *files, uint64_t file_bytes, struct
 	int err = -ENOENT;
 
 	find_sections(elf, file_bytes, source, &found);
+	source->keeps_fp = found.is_go;
 	if (found.is_go && found.symbols)
 		find_go_functions(fd, elf, found.symbols, source);
 	if (found.eh_frame && gelf_getshdr(found.eh_frame, &header)) {

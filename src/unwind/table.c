@@ -709,6 +709,7 @@ static bool start(struct unwind_table *table, const struct table_source *source)
 {
 	pthread_mutex_init(&table->lock, NULL);
 	table->arch = source->section.arch;
+	table->keeps_fp = source->keeps_fp;
 	table->nr_segments = source->nr_segments;
 	memcpy(table->segments, source->segments, sizeof(table->segments));
 	memcpy(table->extras, source->extras, sizeof(table->extras));

@@ -91,6 +91,7 @@ struct table_source {
 	struct table_segment segments[TABLE_MAX_SEGMENTS];
 	struct table_extra extras[TABLE_MAX_EXTRAS];
 	struct table_budget *budget; /* of which the table is a part; NULL: none */
+	bool keeps_fp;               /* all code keeps frame pointers: Go's */
 	uint64_t key[2];             /* of source_digest() */
 };
 
@@ -129,6 +130,7 @@ struct table_builder;
 struct unwind_table {
 	const struct unwind_arch *arch;
 	uint64_t number; /* of all that ever were, from 1 on; set by the owner */
+	bool keeps_fp;   /* as the source says */
 	unsigned nr_segments;
 	struct table_segment segments[TABLE_MAX_SEGMENTS];
 	struct table_extra extras[TABLE_MAX_EXTRAS];

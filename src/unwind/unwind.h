@@ -96,7 +96,7 @@ enum unwind_end {
 	UNWIND_CUT_STACK,    /* the next frame is in a part of the stack that was not copied */
 	UNWIND_SHORT_COPY,   /* likewise, of a copy below dump_bytes: a page was not there, or the stack ends */
 	UNWIND_OTHER_STACK,  /* it is in the stack that a signal handler on a stack of its own interrupted */
-	UNWIND_CONTINUED,    /* as UNWIND_CUT_STACK or UNWIND_OTHER_STACK, but the callers were taken from `recorded` */
+	UNWIND_CONTINUED,    /* as UNWIND_COMPLETE or UNWIND_FULL, but callers were taken from `recorded` */
 	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow to code */
 	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack or not to code: it is damaged, or was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and no frame pointer to follow to code */
@@ -116,14 +116,14 @@ struct unwind_chain {
 	 */
 	const uint64_t *recorded;
 	size_t nr_recorded;
-	/* Set by the caller: room for `max` elements. */
-	uint64_t *ips;  /* innermost first; callers are return addresses minus 1, which lie in the call instruction */
+	uint64_t *ips;  /* room for `max`; innermost first; callers are return addresses minus 1: in the call itself */
 	uint64_t *cfas; /* NULL: not wanted; else room for the stack address (DWARF's CFA) of each frame; 0: unknown */
 	unsigned max;
 	uint64_t thread;     /* set by the caller: its last chain's frames may be taken, without `cfas`; 0: none */
 	uint64_t dump_bytes; /* set by the caller: of stack that were to be copied; 0: not known, no SHORT_COPY */
 	bool never_waits; /* set by the caller: no lock, no memory; where a row is yet to be made: UNWIND_NOT_READY */
 	unsigned nr;
+	bool is_continued; /* callers were taken from `recorded`, however it ends */
 	enum unwind_end end;
 	struct unwind_object *object; /* of UNWIND_NOT_READY, else NULL */
 };

@@ -72,6 +72,46 @@ def data(millrace, go, own_home, tmp_path):
     return tmp_path / 'data'
 
 
+RECURSION = '''
+package main
+
+//go:noinline
+func burn(k uint64) uint64 {
+        for i := uint64(0); i < 700000000; i++ {
+                k = k*6364136223846793005 + i
+        }
+        return k
+}
+
+//go:noinline
+func deeper(left int, k uint64) uint64 {
+        var room [8]uint64
+        if left == 0 {
+                return burn(k)
+        }
+        room[k%8] = deeper(left-1, k+1)
+        return room[k%8] + room[0]
+}
+
+func main() { println(deeper(30, 1)) }
+'''
+
+
+@pytest.mark.skipif(not shutil.which('go'), reason='Go is not installed')
+@pytest.mark.parametrize('linked', [[], ['-ldflags=-s']], ids=['whole', 'stripped'])
+def test_frame_pointers_complete_chains(millrace, need_root, tmp_path, linked):
+    """Its code keeps them, up to where a goroutine begins: what does not fit into a copy is not missing."""
+    (tmp_path / 'main.go').write_text(RECURSION)
+    (tmp_path / 'go.mod').write_text('module deeper\n')
+    run_command(['go', 'build', *linked, '-o', 'program', '.'], cwd=tmp_path, timeout=300,
+                env={**os.environ, 'GOFLAGS': ''})
+    done = millrace('record', '-v', '-e', 'cpu-clock:u', '-F', '499', '--call-graph', 'unwind,1024', '-o',
+                    tmp_path / 'data', '--', tmp_path / 'program', timeout=120)
+    continued = int(re.search(r'(\d+) of \d+ stacks are continued by frame pointers', done.err)[1])
+    cut = re.search(r'(\d+) of \d+ stacks did not fit', done.err)
+    assert continued > 50 and int(cut[1] if cut else 0) < continued // 10, done.err
+
+
 def test_same_names_as_with_symbols(millrace, go, data):
     """Assembly lacks ".abi0", which only the linker knows; some versions of Go leave out type parameters."""
     def text_of(kind):

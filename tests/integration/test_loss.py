@@ -190,8 +190,8 @@ while True:
 
 def test_a_gap_beside_times_off_the_cpu(recorder, millrace, spawn, need_root, need_tracefs, tmp_path):
     """
-    The recorder is stopped, and the ring of one CPU is full. Tasks that had run there end, which is in a ring of its own:
-    how long they waited is not known, and such a sample is no record of the ring that was full.
+    The recorder is stopped, and the ring of one CPU is full. Tasks that had run there end, which is in a ring of its
+    own: how long they waited is not known, and such a sample is no record of the ring that was full.
     """
     cpus = sorted(os.sched_getaffinity(0))[:2]
     if len(cpus) < 2:

@@ -1062,11 +1062,18 @@ static void test_chains_that_the_kernel_continues(void **state)
 	assert_chain(process, UNWIND_CONTINUED,
 		     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10, BASE + SAVES + 8));
 	process->chain.max = NR_WORDS;
+	/* It may end too soon, too. */
+	process->chain.nr_recorded = 3;
+	unwind_at(process, FRAMELESS + 5, 8);
+	assert_chain(process, UNWIND_CUT_STACK,
+		     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10, BASE + SAVES + 8));
+	assert_true(process->chain.is_continued);
 	/* The kernel's chain ends before, is another one, or the frame is not of those that it saw. */
 	process->chain.nr_recorded = 2;
 	unwind_at(process, FRAMELESS + 5, 8);
 	assert_chain(process, UNWIND_CUT_STACK,
 		     CHAIN(BASE + FRAMELESS + 5, BASE + WITH_FRAME + 7, BASE + WITH_FRAME + 0x10));
+	assert_false(process->chain.is_continued);
 	process->chain.nr_recorded = 5;
 	recorded[1]++;
 	unwind_at(process, FRAMELESS + 5, 8);

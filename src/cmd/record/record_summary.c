@@ -237,7 +237,7 @@ static void print_unwinding(const struct unwinding_counts *counts)
 	};
 	unsigned long long all = counts->nr_stacks, cut = counts->by_end[UNWIND_CUT_STACK];
 
-	unsigned long long continued = counts->by_end[UNWIND_CONTINUED];
+	unsigned long long continued = counts->nr_continued;
 
 	if (continued)
 		log_verbose("%llu of %llu stacks are continued by frame pointers where their copy ends, or on another "

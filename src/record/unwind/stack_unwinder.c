@@ -99,6 +99,7 @@ static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct
 	if (chain.end == UNWIND_NOT_READY)
 		return UNRESOLVED_TABLE;
 	unwinder->counts.by_end[chain.end]++;
+	unwinder->counts.nr_continued += chain.is_continued;
 	*ret_nr = chain.nr;
 	return RESOLVED;
 }

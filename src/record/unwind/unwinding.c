@@ -333,6 +333,7 @@ void unwinding_counts_add(struct unwinding_counts *sum, struct unwinding_counts 
 	for (size_t i = 0; i < UNWIND_NR_ENDS; i++)
 		sum->by_end[i] += counts->by_end[i];
 	sum->nr_stacks += counts->nr_stacks;
+	sum->nr_continued += counts->nr_continued;
 	sum->nr_in_rings += counts->nr_in_rings;
 	sum->nr_unmapped += counts->nr_unmapped;
 	sum->nr_too_soon += counts->nr_too_soon;

@@ -36,6 +36,7 @@ struct unwinding_rings {
 struct unwinding_counts {
 	uint64_t nr_stacks;              /* samples with user registers */
 	uint64_t by_end[UNWIND_NR_ENDS]; /* of those, by why the chain ends where it does */
+	uint64_t nr_continued;           /* of those: by frame pointers, where the copy ends */
 	uint64_t nr_in_rings;            /* of those: unwound while they were copied out of their rings */
 	uint64_t nr_unmapped;            /* of those that are in no by_end[]: no record describes their process */
 	/* likewise: memory was full, or unwinding had failed, before all records about their maps had come */
