@@ -126,7 +126,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 			return bytes_taken;
 		bytes = (size_t)bytes_taken;
 		*kept += bytes - (stream->writer->left_out - left_out);
-		if (stream->tap && index < stream->nr_tapped) {
+		if (stream->tap && index < stream->nr_side_rings) {
 			spans_cut(spans, bytes);
 			stream->tap->see(stream->tap, spans, stream->counters.bytes);
 		}
@@ -214,7 +214,7 @@ static bool is_due(const struct stream *stream)
 /* Is what the ring tells looked at? */
 static bool is_tapped(const struct stream *stream, size_t ring)
 {
-	for (size_t i = 0; stream->tap && i < stream->nr_tapped; i++)
+	for (size_t i = 0; stream->tap && i < stream->nr_side_rings; i++)
 		if (stream_ring(stream, i) == &stream->rings[ring])
 			return true;
 	return false;
@@ -280,7 +280,9 @@ int64_t stream_pump(struct stream *stream, enum stream_pass pass)
 	int64_t total = 0;
 
 	for (size_t i = 0; i < stream->nr_rings; i++) {
-		int64_t moved = pump_ring(stream, i, whole, true, &kept);
+		/* What tells of tasks the converter needs at once. */
+		bool takes_all = whole || (stream->converter && i < stream->nr_side_rings);
+		int64_t moved = pump_ring(stream, i, takes_all, true, &kept);
 		if (moved < 0)
 			return moved;
 		total += moved;
@@ -349,7 +351,7 @@ static int64_t pump_tapped(struct stream *stream)
 {
 	int64_t moved = 0;
 
-	for (size_t i = 0; i < stream->nr_tapped && moved >= 0; i++)
+	for (size_t i = 0; i < stream->nr_side_rings && moved >= 0; i++)
 		moved = pump_ring(stream, i, true, true, &stream->unmarked_bytes);
 	return moved;
 }

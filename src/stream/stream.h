@@ -82,12 +82,11 @@ struct stream {
 	 * thread may read it.
 	 */
 	_Atomic uint64_t stored;
-	struct stream_tap *tap; /* borrowed; NULL: none */
-	/* so many of the first rings are observed: those with the records that samples depend on */
-	size_t nr_tapped;
+	/* so many of the first rings have the records that samples depend on, and no samples */
+	size_t nr_side_rings;
+	struct stream_tap *tap;           /* borrowed; it observes these; NULL: none */
 	struct stream_storage *storage;   /* borrowed; NULL: workers store */
 	struct ring_converter *converter; /* borrowed; NULL: none */
-	bool wants_round;                 /* its converter does: as if round_bytes had come */
 	bool compresses_later; /* its thread has so many rings that it has no time to compress what is in them */
 	/* visits to rings: to come that only copy; that did since the last time that one was late; others since then */
 	unsigned visits_to_copy, visits_copied, visits_converted;

@@ -985,7 +985,7 @@ static void test_drained_bytes_are_marked(void **state)
 				.flush_bytes = 1,
 				.round_bytes = 1 << 20,
 				.tap = &tap.tap,
-				.nr_tapped = 1};
+				.nr_side_rings = 1};
 	uint64_t counts[1] = {0}, marks = 0;
 
 	(void)state;
@@ -1014,7 +1014,7 @@ static void test_what_came_early(void **state)
 				.flush_bytes = 1,
 				.round_bytes = 1 << 20,
 				.tap = &seeing.tap,
-				.nr_tapped = 1};
+				.nr_side_rings = 1};
 	uint64_t counts[1] = {0}, marks = 0;
 	struct writer *next;
 
@@ -1130,7 +1130,7 @@ static void test_a_visit_ends_at_the_first_head(void **state)
 				.flush_bytes = 1,
 				.storage = &storing.storage,
 				.tap = &seeing.tap,
-				.nr_tapped = 1};
+				.nr_side_rings = 1};
 	uint64_t counts[1] = {0}, marks = 0, before = 0;
 
 	(void)state;

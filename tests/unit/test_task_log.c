@@ -13,7 +13,6 @@
 #include "perfdata/record.h"
 #include "record/output/data_files.h"
 #include "record/output/task_log.h"
-#include "record/setup/plan.h"
 #include "stream/stream.h"
 
 enum { TRAILER = 16 /* TID, TIME */ };
@@ -22,8 +21,6 @@ enum { STREAMS = 2 };
 
 /* Side rings, each drained by a stream. */
 struct scene {
-	struct plan_ring rings[STREAMS];
-	struct plan plan;
 	size_t which[STREAMS];
 	struct data_file file_of[STREAMS];
 	struct data_files files;
@@ -40,14 +37,12 @@ static int begin(void **state)
 		.attr = {.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME, .sample_id_all = 1},
 	};
 	for (size_t i = 0; i < STREAMS; i++) {
-		scene.rings[i] = (struct plan_ring){.channel = CHANNEL_SIDE, .cpu = (int)i, .tid = -1};
 		scene.which[i] = i;
-		scene.file_of[i].stream = (struct stream){.which = &scene.which[i], .nr_rings = 1};
+		scene.file_of[i].stream = (struct stream){.which = &scene.which[i], .nr_rings = 1, .nr_side_rings = 1};
 	}
-	scene.plan = (struct plan){.rings = scene.rings, .nr_rings = STREAMS, .nr_drained = STREAMS};
 	scene.files = (struct data_files){.files = scene.file_of, .nr = STREAMS};
 	*state = &scene;
-	return task_log_new(&scene.plan, &scene.attr, &scene.files, &scene.task_log);
+	return task_log_new(&scene.attr, &scene.files, &scene.task_log);
 }
 
 static int end(void **state)

@@ -22,6 +22,8 @@
 #include "perfdata/callchain.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
+#include "record/unwind/drained_state.h"
+#include "record/unwind/row_makers.h"
 #include "record/unwind/unwinding.h"
 #include "stream/batch_pool.h"
 #include "stream/pipeline.h"
@@ -98,6 +100,26 @@ void __wrap_unwind_object_free(struct unwind_object *object)
 {
 	nr_given_up++;
 	__real_unwind_object_free(object);
+}
+
+int __real_drained_state_start(struct drained_state *state);
+int __wrap_drained_state_start(struct drained_state *state);
+
+static struct drained_state *drained; /* the last one */
+static bool has_thread;               /* else a test does the work of these threads */
+
+int __wrap_drained_state_start(struct drained_state *state)
+{
+	drained = state;
+	return has_thread ? __real_drained_state_start(state) : 0;
+}
+
+int __real_row_makers_start(struct row_makers *makers);
+int __wrap_row_makers_start(struct row_makers *makers);
+
+int __wrap_row_makers_start(struct row_makers *makers)
+{
+	return has_thread ? __real_row_makers_start(makers) : 0;
 }
 
 /* Behind the stage. It keeps the records. */
@@ -637,6 +659,8 @@ static void put_map_at_once(struct in_rings *in, uint32_t pid, uint64_t time_ns)
 	put_map_of(in->f, pid, "//anon", time_ns);
 	produce(in->f, &in->tasks);
 	take_first(in);
+	if (!has_thread)
+		assert_false(drained_state_work(drained));
 	give_taken(in, time_ns);
 }
 
@@ -681,7 +705,7 @@ static void test_samples_of_a_changed_process_are_left(void **state)
 	take_first(in);
 	assert_int_equal(unwind_in_ring(in, PID, 4), 0); /* on its way, */
 	assert_int_not_equal(unwind_in_ring(in, OTHER_PID, 4), 0);
-	give_taken(in, 2);
+	assert_false(drained_state_work(drained));
 	assert_int_not_equal(unwind_in_ring(in, PID, 4), 0); /* and applied */
 	assert_int_not_equal(unwind_in_ring(in, OTHER_PID, 4), 0);
 	assert_int_equal(unwind_in_ring(in, PID, 2), 0); /* older than that */
@@ -886,6 +910,7 @@ static void test_rings_are_drained_with_it(void **state)
 		pipeline_run_stages(stream.writer);
 	}
 	assert_int_equal(counting.nr_converted, 0);
+	assert_false(drained_state_work(drained));
 	const uint64_t left_out = stream.writer->left_out;
 	unsigned nr_begun = counting.nr_begun;
 	while (samples->page.data_head < 3 * RING_BYTES) {
@@ -969,6 +994,7 @@ static void test_threads(void **state)
 	enum { ROUNDS = 200 };
 	static struct drainer drainer;
 	struct fixture *f = *state;
+	has_thread = true;
 	struct in_rings *in = open_rings(f);
 	pthread_t thread;
 
@@ -988,6 +1014,7 @@ static void test_threads(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(drainer.nr_wrong, 0);
 	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], drainer.nr_unwound);
+	has_thread = false;
 	free(in);
 }
 

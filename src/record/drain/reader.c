@@ -29,11 +29,11 @@ enum {
 	 */
 	COMMIT_MS = 400,
 	/*
-	 * The first time, where samples are converted, then twice as late each time: until then it is not known what a
-	 * program has mapped that began with the recording, and its samples are copied as they are. Not by several
-	 * threads: 64 busy CPUs lost more with it.
+	 * How long rings may go without a visit where samples are converted, in the beginning, and later: until then it
+	 * is not known what a program has mapped that has just been started, and its samples are copied as they are.
 	 */
-	FIRST_COMMIT_MS = 10,
+	FIRST_LOOK_MS = 5,
+	LOOK_MS = 80,
 	/* After one that found a ring nearly full: longer than any reader waits for the next. */
 	MOST_FAST_POLLS = 20000,
 };
@@ -335,7 +335,7 @@ static int ms_to_commit(const struct reader *reader)
 {
 	uint64_t passed_ms = now_ms() - reader->committed_ms;
 
-	return passed_ms < reader->commit_ms ? (int)(reader->commit_ms - passed_ms) : 0;
+	return passed_ms < COMMIT_MS ? (int)(COMMIT_MS - passed_ms) : 0;
 }
 
 /* As poll(2). */
@@ -349,6 +349,8 @@ static int wait_for_rings(struct reader *reader)
 	if (interval_ms)
 		return wait_for_interval(reader, interval_ms) < 0 ? -1 : 1;
 	int ms = fast_poll_ms ? fast_poll_ms : ms_to_commit(reader);
+	if (reader->look_ms && (unsigned)ms > reader->look_ms)
+		ms = (int)reader->look_ms;
 	int ready = poll(reader->polls.fds, reader->polls.nr, ms);
 	if (ready > 0 && control->notifies_wakeups)
 		notifier_notify(control->notifier);
@@ -377,10 +379,12 @@ static enum stream_pass next_pass(struct reader *reader, bool stop, bool woken)
 {
 	if (stop)
 		return STREAM_DRAIN;
-	if (ms_to_commit(reader))
+	if (ms_to_commit(reader)) {
+		if (!woken)
+			reader->look_ms = 2 * reader->look_ms < LOOK_MS ? 2 * reader->look_ms : LOOK_MS;
 		return woken ? STREAM_FLOW : STREAM_ALL;
+	}
 	reader->committed_ms = now_ms();
-	reader->commit_ms = 2 * reader->commit_ms < COMMIT_MS ? 2 * reader->commit_ms : COMMIT_MS;
 	return STREAM_COMMIT;
 }
 
@@ -389,8 +393,7 @@ static void drain_until_stopped(struct reader *reader)
 	bool stop = false;
 
 	reader->committed_ms = now_ms();
-	bool soon = reader->nr_streams && reader->streams[0]->converter && reader->control->nr_readers == 1;
-	reader->commit_ms = soon ? FIRST_COMMIT_MS : COMMIT_MS;
+	reader->look_ms = reader->nr_streams && reader->streams[0]->converter ? FIRST_LOOK_MS : 0;
 	while (!stop && !reader->err) {
 		int ready = wait_for_rings(reader);
 		int poll_err = ready < 0 && errno != EINTR ? -errno : 0;

@@ -103,8 +103,8 @@ struct reader {
 	pthread_t thread;
 	bool started;
 	uint64_t wakeups;
-	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last STREAM_COMMIT pass; */
-	uint64_t commit_ms;    /* until the next one: at the start sooner, where samples are converted */
+	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last STREAM_COMMIT pass */
+	unsigned look_ms;      /* the next pass is not later than that, also if no ring wakes it; 0: at a commit */
 
 	struct reader_work at_switch; /* at the last switch; valid when control->nr_switching is 0 */
 

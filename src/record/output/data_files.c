@@ -122,17 +122,22 @@ static size_t file_of_ring(const struct data_files_params *params, size_t ring)
 static void open_stream(const struct data_files_params *params, struct data_files *files, size_t index, size_t *which)
 {
 	struct data_file *file = &files->files[index];
-	size_t nr = 0;
+	const struct plan *plan = params->set->plan;
+	size_t nr = 0, nr_side = 0;
 
-	for (size_t ring = 0; ring < params->set->plan->nr_drained; ring++)
-		if (file_of_ring(params, ring) == index)
-			which[nr++] = ring;
+	for (size_t ring = 0; ring < plan->nr_drained; ring++) {
+		if (file_of_ring(params, ring) != index)
+			continue;
+		which[nr++] = ring;
+		nr_side += plan->rings[ring].channel == CHANNEL_SIDE; /* which come first in the plan */
+	}
 	if (!nr)
 		file->writer->complete_ns = UINT64_MAX;
 	file->stream = (struct stream){
 		.rings = params->set->rings,
 		.which = which,
 		.nr_rings = nr,
+		.nr_side_rings = nr_side,
 		.writer = file->writer,
 		.flush_bytes = flush_bytes(params),
 		/* Marks in the files of a directory would promise what other files do not hold. */

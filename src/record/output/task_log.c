@@ -106,36 +106,15 @@ static void drain(struct stream_tap *hook)
 	pthread_mutex_unlock(&task_log->drain_lock);
 }
 
-/* Side rings come first in the plan, and so in a stream. */
-static size_t count_side_rings(const struct plan *plan)
+int task_log_new(const struct perf_event_attr *attr, struct data_files *files, struct task_log **ret)
 {
-	size_t nr = 0;
-
-	while (nr < plan->nr_drained && plan->rings[nr].channel == CHANNEL_SIDE)
-		nr++;
-	return nr;
-}
-
-/* And in each stream; of the rings that it drains. */
-static size_t side_rings_of(const struct stream *stream, size_t nr_side)
-{
-	size_t nr = 0;
-
-	while (nr < stream->nr_rings && stream->which[nr] < nr_side)
-		nr++;
-	return nr;
-}
-
-int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, struct data_files *files,
-		 struct task_log **ret)
-{
-	size_t nr_side = count_side_rings(plan), nr_taps = 0;
+	size_t nr_taps = 0;
 
 	*ret = NULL;
-	if (!nr_side)
-		return 0;
 	for (size_t i = 0; i < files->nr; i++)
-		nr_taps += side_rings_of(&files->files[i].stream, nr_side) != 0;
+		nr_taps += files->files[i].stream.nr_side_rings != 0;
+	if (!nr_taps)
+		return 0;
 	struct task_log *task_log = calloc(1, sizeof(*task_log) + nr_taps * sizeof(task_log->taps[0]));
 	if (!task_log)
 		return -ENOMEM;
@@ -153,8 +132,7 @@ int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, st
 	pthread_mutex_init(&task_log->drain_lock, NULL);
 	for (size_t i = 0, at = 0; i < files->nr; i++) {
 		struct stream *stream = &files->files[i].stream;
-		size_t nr_tapped = side_rings_of(stream, nr_side);
-		if (!nr_tapped)
+		if (!stream->nr_side_rings)
 			continue;
 		struct tap *tap = &task_log->taps[at++];
 		pthread_mutex_init(&tap->lock, NULL);
@@ -162,7 +140,6 @@ int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, st
 		tap->file = i;
 		tap->task_log = task_log;
 		stream->tap = &tap->hook;
-		stream->nr_tapped = nr_tapped;
 	}
 	*ret = task_log;
 	return 0;

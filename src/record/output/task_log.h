@@ -24,8 +24,7 @@ struct task_log;
  * `files`: with the streams of the recording. To be called before readers start. `attr`: of the first event. *ret is
  * NULL when the plan has no side channel; the functions below accept NULL. 0 or -ENOMEM.
  */
-int task_log_new(const struct plan *plan, const struct perf_event_attr *attr, struct data_files *files,
-		 struct task_log **ret);
+int task_log_new(const struct perf_event_attr *attr, struct data_files *files, struct task_log **ret);
 void task_log_free(struct task_log *task_log); /* after the readers have ended */
 
 /*

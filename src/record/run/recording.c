@@ -500,7 +500,7 @@ static int start_output(struct recording *rec, struct diag *reterr)
 	if (err || rec->options->tail_synthesize)
 		return err;
 	if (rec->options->rotation.on) {
-		err = task_log_new(&rec->plan, &rec->described.descs[0].attr, &rec->output.files, &rec->task_log);
+		err = task_log_new(&rec->described.descs[0].attr, &rec->output.files, &rec->task_log);
 		if (err)
 			return diag_set(reterr, err, "out of memory");
 		rec->common.task_log = rec->housekeeping.task_log = rec->task_log;

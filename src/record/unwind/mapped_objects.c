@@ -2,6 +2,7 @@
 #include "record/unwind/mapped_objects.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -35,7 +36,8 @@ struct mapping {
 struct mapped_object {
 	struct object_id id;
 	struct unwind_object *table;
-	atomic_bool has_new_mapping;          /* since it was tried to build the table */
+	atomic_bool has_new_mapping; /* since it was tried to build the table */
+	bool is_being_built;
 	bool is_refused;                      /* there was no room for its table */
 	bool is_marked;                       /* mapped_object_mark() */
 	uint64_t last_mapped;                 /* objects->nr_mapped of then */
@@ -48,6 +50,8 @@ struct mapped_objects {
 	struct unwind_tables *tables;
 	struct object_watch *watch; /* NULL: none */
 	struct mapped_objects_limits limits;
+	pthread_mutex_t lock;      /* of all below, and of what objects have, but for their tables */
+	pthread_cond_t built;      /* one of their tables */
 	struct hash_table by_name; /* of struct mapped_object */
 	uint64_t nr_mapped;        /* so far, over all objects */
 	atomic_bool has_refused;   /* a table, for which there was no room since it was tried to make some */
@@ -69,6 +73,8 @@ struct mapped_objects *mapped_objects_new(struct unwind_tables *tables, const st
 	objects->limits = *limits;
 	objects->bytes_before = limits->idle_bytes; /* the first time, when the limits are exceeded */
 	objects->nr_before = limits->nr_idle;
+	pthread_mutex_init(&objects->lock, NULL);
+	pthread_cond_init(&objects->built, NULL);
 	return objects;
 }
 
@@ -79,6 +85,8 @@ void mapped_objects_free(struct mapped_objects *objects)
 	for (size_t i = 0; i < objects->by_name.nr_slots; i++)
 		free(objects->by_name.slots[i].item);
 	hash_table_fini(&objects->by_name);
+	pthread_cond_destroy(&objects->built);
+	pthread_mutex_destroy(&objects->lock);
 	free(objects);
 }
 
@@ -110,32 +118,48 @@ static struct mapped_object *object_new(struct mapped_objects *objects, const st
 	return NULL;
 }
 
+static struct mapped_object *find_by_name(const struct mapped_objects *objects, const struct task_event *mmap,
+					  uint64_t key)
+{
+	for (struct hash_slot *slot = hash_table_find(&objects->by_name, key); slot;
+	     slot = hash_table_next(&objects->by_name, slot)) {
+		struct mapped_object *object = slot->item;
+		if (!strcmp(object->name, mmap->name.ptr) && object_id_equal(&object->id, &mmap->id))
+			return object;
+	}
+	return NULL;
+}
+
+/* A state of tasks that lags behind another one has the same process again. */
+static bool is_known_mapping(const struct mapped_object *object, const struct task_event *mmap)
+{
+	for (size_t i = 0; i < NR_MAPPINGS; i++)
+		if (object->mappings[i].pid == mmap->pid)
+			return true;
+	return false;
+}
+
 struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const struct task_event *mmap)
 {
-	struct mapped_object *object = NULL;
-
 	if (!is_file(mmap))
 		return NULL;
 	uint64_t key = hash_text(mmap->name.ptr);
-	for (struct hash_slot *slot = hash_table_find(&objects->by_name, key); slot && !object;
-	     slot = hash_table_next(&objects->by_name, slot)) {
-		struct mapped_object *other = slot->item;
-		if (!strcmp(other->name, mmap->name.ptr) && object_id_equal(&other->id, &mmap->id))
-			object = other;
-	}
+	pthread_mutex_lock(&objects->lock);
+	struct mapped_object *object = find_by_name(objects, mmap, key);
 	if (!object)
 		object = object_new(objects, mmap, key);
 	if (object)
 		object->last_mapped = ++objects->nr_mapped;
-	if (object && object->mappings[(object->next_mapping + NR_MAPPINGS - 1) % NR_MAPPINGS].pid != mmap->pid) {
+	if (object && !is_known_mapping(object, mmap)) {
 		object->mappings[object->next_mapping++ % NR_MAPPINGS] =
 			(struct mapping){mmap->pid, mmap->start, mmap->start + mmap->len};
 		object->has_new_mapping = true;
 	}
+	pthread_mutex_unlock(&objects->lock);
 	return object;
 }
 
-bool mapped_objects_are_many(const struct mapped_objects *objects)
+static bool are_many(const struct mapped_objects *objects)
 {
 	const struct mapped_objects_limits *limits = &objects->limits;
 
@@ -144,6 +168,14 @@ bool mapped_objects_are_many(const struct mapped_objects *objects)
 	return atomic_load_explicit(&objects->has_refused, memory_order_relaxed) ||
 	       unwind_tables_bytes(objects->tables) > objects->bytes_before + limits->idle_bytes / 4 ||
 	       objects->by_name.nr > objects->nr_before + limits->nr_idle / 4;
+}
+
+bool mapped_objects_are_many(struct mapped_objects *objects)
+{
+	pthread_mutex_lock(&objects->lock);
+	bool many = are_many(objects);
+	pthread_mutex_unlock(&objects->lock);
+	return many;
 }
 
 void mapped_object_mark(struct mapped_objects *objects, struct mapped_object *object)
@@ -202,7 +234,7 @@ static struct mapped_object **list_idle(struct mapped_objects *objects, size_t *
 	return idle;
 }
 
-bool mapped_objects_give_up(struct mapped_objects *objects)
+static bool give_up_idle(struct mapped_objects *objects)
 {
 	const size_t bytes_before = unwind_tables_bytes(objects->tables);
 	const bool is_full = atomic_load_explicit(&objects->has_refused, memory_order_relaxed);
@@ -224,6 +256,14 @@ bool mapped_objects_give_up(struct mapped_objects *objects)
 		retry_refused(objects);
 	}
 	return objects->bytes_before < bytes_before;
+}
+
+bool mapped_objects_give_up(struct mapped_objects *objects)
+{
+	pthread_mutex_lock(&objects->lock);
+	bool less = give_up_idle(objects);
+	pthread_mutex_unlock(&objects->lock);
+	return less;
 }
 
 /* By build-id, or else by device, inode and generation; what the kernel did not say is not compared. */
@@ -280,16 +320,19 @@ static int open_under_name(const struct mapped_objects *objects, const struct ma
 	return err ? err : take_fd(&fd);
 }
 
-/* A descriptor, or why there is none: -ESTALE, another file has its name now, or it was written to. */
-static int open_object(const struct mapped_objects *objects, const struct mapped_object *object)
+/*
+ * A descriptor, or why there is none: -ESTALE, another file has its name now, or it was written to. mappings: of the
+ * object, the last one first.
+ */
+static int open_object(const struct mapped_objects *objects, const struct mapped_object *object,
+		       const struct mapping mappings[NR_MAPPINGS])
 {
 	int err = -ENOENT, fd = -1;
 
 	if (!strcmp(object->name, "[vdso]"))
 		return open_vdso();
-	for (unsigned i = 1; i <= NR_MAPPINGS && fd < 0; i++) {
-		const struct mapping *mapping =
-			&object->mappings[(object->next_mapping + NR_MAPPINGS - i) % NR_MAPPINGS];
+	for (unsigned i = 0; i < NR_MAPPINGS && fd < 0; i++) {
+		const struct mapping *mapping = &mappings[i];
 		if (!mapping->pid)
 			continue;
 		fd = checked(object, object_file_open_of_process((pid_t)mapping->pid, object->name, NULL), &err);
@@ -305,20 +348,46 @@ static int open_object(const struct mapped_objects *objects, const struct mapped
 	return fd < 0 ? err : fd;
 }
 
-void mapped_object_build(struct mapped_objects *objects, struct mapped_object *object)
+/* Waits while another thread builds it. false: it is built. The lock is held, and released for that. */
+static bool begin_to_build(struct mapped_objects *objects, struct mapped_object *object,
+			   struct mapping ret_mappings[NR_MAPPINGS])
 {
-	struct diag why = {""};
-
+	while (object->is_being_built)
+		pthread_cond_wait(&objects->built, &objects->lock);
 	if (unwind_object_state(object->table) != UNWIND_OBJECT_NEW)
-		return;
+		return false;
+	object->is_being_built = true;
 	object->has_new_mapping = false;
-	int fd = open_object(objects, object);
-	int err = unwind_object_build(object->table, fd, &why);
+	for (unsigned i = 0; i < NR_MAPPINGS; i++)
+		ret_mappings[i] = object->mappings[(object->next_mapping + NR_MAPPINGS - 1 - i) % NR_MAPPINGS];
+	return true;
+}
 
+/* The lock is held. err: of unwind_object_build() */
+static void end_building(struct mapped_objects *objects, struct mapped_object *object, int err)
+{
+	object->is_being_built = false;
 	object->is_refused = err == -EFBIG && unwind_object_state(object->table) == UNWIND_OBJECT_NO_FILE;
 	if (object->is_refused)
 		atomic_store_explicit(&objects->has_refused, true, memory_order_relaxed);
+	pthread_cond_broadcast(&objects->built);
+}
 
+void mapped_object_build(struct mapped_objects *objects, struct mapped_object *object)
+{
+	struct mapping mappings[NR_MAPPINGS];
+	struct diag why = {""};
+
+	pthread_mutex_lock(&objects->lock);
+	const bool begun = begin_to_build(objects, object, mappings);
+	pthread_mutex_unlock(&objects->lock);
+	if (!begun)
+		return;
+	int fd = open_object(objects, object, mappings);
+	int err = unwind_object_build(object->table, fd, &why);
+	pthread_mutex_lock(&objects->lock);
+	end_building(objects, object, err);
+	pthread_mutex_unlock(&objects->lock);
 	if (fd < 0)
 		log_verbose("%s: no call chains through it: %s", object->name, strerror(-fd));
 	else if (err)
@@ -327,9 +396,14 @@ void mapped_object_build(struct mapped_objects *objects, struct mapped_object *o
 		close(fd);
 }
 
+enum unwind_object_state mapped_object_state(const struct mapped_object *object)
+{
+	return unwind_object_state(object->table);
+}
+
 struct unwind_object *mapped_object_table(struct mapped_object *object)
 {
-	/* Relaxed: it is set when no thread unwinds. One that sees it late tries once more than it needs. */
+	/* Relaxed: one that sees it late tries once more than it needs, or later. */
 	if (atomic_load_explicit(&object->has_new_mapping, memory_order_relaxed))
 		unwind_object_retry(object->table);
 	return object->table;

@@ -3,19 +3,20 @@
  * mapped_objects: the files that recorded processes have mapped, by what the kernel says of them, and how to open one
  * as the process sees it: in its own mount namespace, deleted, replaced by another of its name, or a memfd; and their
  * unwind tables, which stay for a while when the process has ended: it may be started again. Private to record/unwind.
- * One owner, one thread at a time, but where a function says otherwise.
+ * Any thread, but for mapped_object_mark() and mapped_objects_give_up(): one thread, while no other has a pointer to an
+ * object, but those that mapped_object_mark() was called for.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "unwind/unwind.h"
+
 struct mapped_object;
 struct mapped_objects;
 struct object_watch;
 struct task_event;
-struct unwind_object;
-struct unwind_tables;
 
 /* Of objects that no process has mapped any more, how much stays. */
 struct mapped_objects_limits {
@@ -44,19 +45,20 @@ struct mapped_object *mapped_objects_find(struct mapped_objects *objects, const 
  * refused, which may be built then. true: there is less memory in use. Not while a table is built; others may unwind,
  * as unwind_object_free() says.
  */
-bool mapped_objects_are_many(const struct mapped_objects *objects);
+bool mapped_objects_are_many(struct mapped_objects *objects);
 void mapped_object_mark(struct mapped_objects *objects, struct mapped_object *object);
 bool mapped_objects_give_up(struct mapped_objects *objects);
 
 /*
  * Its unwind table, which may be one that is not built yet; also again, when the file could not be opened and more
- * processes have mapped it since. Several threads at a time.
+ * processes have mapped it since.
  */
 struct unwind_object *mapped_object_table(struct mapped_object *object);
 
 /*
- * Opens that very file and builds its table, if it is not built, which may take a second. What has its name now may be
- * another file: then it has none. Only regular files are opened. One thread for each object, which other threads may
- * look up at the same time.
+ * Opens that very file and builds its table, if it is not built, which may take a second; waits for a thread that does
+ * so already. What has its name now may be another file: then it has none. Only regular files are opened. Other threads
+ * may look it up at the same time.
  */
 void mapped_object_build(struct mapped_objects *objects, struct mapped_object *object);
+enum unwind_object_state mapped_object_state(const struct mapped_object *object); /* of its table */

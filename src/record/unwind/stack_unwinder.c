@@ -96,7 +96,8 @@ static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct
 					   .ctx = unwinder,
 					   .generation = maps_generation(unwinder->maps)};
 	unwind_chain(unwinder->cache, &space, &sample->user_regs, sample->user_stack, &chain);
-	if (chain.end == UNWIND_NOT_READY)
+	unwinder->lacks_rows = chain.end == UNWIND_NOT_READY;
+	if (unwinder->lacks_rows)
 		return UNRESOLVED_TABLE;
 	unwinder->counts.by_end[chain.end]++;
 	unwinder->counts.nr_continued += chain.is_continued;
@@ -162,6 +163,7 @@ size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_
 	struct callchain user = {.ips = unwinder->ips, .most = how->max_stack};
 	struct sample sample;
 
+	unwinder->lacks_rows = false;
 	if (!dump_decode(attr, &how->shape, header, &sample))
 		return 0;
 	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {

@@ -37,6 +37,7 @@ struct stack_unwinder {
 	/* Of the sample that is unwound: */
 	const struct maps *maps;
 	struct mapped_object *found; /* looked up last */
+	bool lacks_rows;             /* a table, or a row of one, is yet to be made */
 	uint64_t ips[UNWINDER_MOST_FRAMES];
 };
 

@@ -96,7 +96,8 @@ static int apply(struct task_state *state, const struct task_event *event, uint3
 		return 0;
 	case PERF_RECORD_FORK:
 		*ret_changed = event->pid == event->ppid ? 0 : event->pid;
-		return tasks_fork(state->tasks, event, tasks_find(state->tasks, event->ptid));
+		task = tasks_find(state->tasks, event->ptid);
+		return tasks_fork(state->tasks, event, task ? task : tasks_find(state->tasks, event->ppid));
 	case PERF_RECORD_EXIT:
 		task = tasks_find(state->tasks, event->tid);
 		if (task && task->pid == event->pid)
@@ -201,6 +202,54 @@ int task_state_forget(struct task_state *state)
 	tasks_free(state->tasks);
 	state->tasks = tasks;
 	return 0;
+}
+
+uint32_t task_state_changed_process(const struct perf_event_header *header, const uint32_t words[2])
+{
+	switch (header->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2: return words[0];
+	case PERF_RECORD_FORK: return words[0] == words[1] ? 0 : words[0];
+	case PERF_RECORD_COMM: return header->misc & PERF_RECORD_MISC_COMM_EXEC ? words[0] : 0;
+	default: return 0;
+	}
+}
+
+struct insertion {
+	struct maps *maps;
+	int err;
+};
+
+static void insert_map(const struct map *map, void *ctx)
+{
+	struct insertion *insertion = ctx;
+	int err = maps_insert(insertion->maps, map);
+
+	insertion->err = insertion->err ? insertion->err : err;
+}
+
+static int copy_process(struct tasks *tasks, const struct task *task)
+{
+	const struct task *other = tasks_make(tasks, task->pid, task->tid);
+
+	if (!other)
+		return -ENOMEM;
+	struct insertion insertion = {.maps = other->maps};
+	maps_visit(task->maps, insert_map, &insertion);
+	return insertion.err;
+}
+
+int task_state_copy(struct task_state *state, const struct task_state *from)
+{
+	AUTO_FREE struct task **tasks = NULL;
+	size_t nr;
+	int err = tasks_list(from->tasks, &tasks, &nr);
+
+	for (size_t i = 0; i < nr && !err; i++)
+		if (tasks[i]->tid == tasks[i]->pid)
+			err = copy_process(state->tasks, tasks[i]);
+	memcpy(state->changed_ns, from->changed_ns, sizeof(state->changed_ns));
+	return err;
 }
 
 struct visit {

@@ -51,8 +51,17 @@ void task_state_observe(struct task_state *state, void (*applied)(void *ctx, con
 /* Applies a synthesised task event now. Other records change nothing. 0 or -ENOMEM. */
 int task_state_apply(struct task_state *state, const struct perf_event_header *record);
 
+/* The same processes, without their threads, into a state that has none; not the records that wait. 0 or -ENOMEM. */
+int task_state_copy(struct task_state *state, const struct task_state *from);
+
 /* Forgets all processes, and drops the records that wait. 0 or -ENOMEM. */
 int task_state_forget(struct task_state *state);
+
+/*
+ * The process that has other maps from this record on; 0: none. words: behind the header, pid first and, of FORK, the
+ * parent's. A thread of a process has its maps.
+ */
+uint32_t task_state_changed_process(const struct perf_event_header *header, const uint32_t words[2]);
 
 enum task_state_known {
 	TASK_STATE_KNOWN,

@@ -21,8 +21,10 @@
 #include "record/order/ring_events.h"
 #include "record/order/time_queue.h"
 #include "record/synth/synth.h"
+#include "record/unwind/drained_state.h"
 #include "record/unwind/mapped_objects.h"
 #include "record/unwind/ring_unwinders.h"
+#include "record/unwind/row_makers.h"
 #include "record/unwind/stack_unwinder.h"
 #include "record/unwind/task_state.h"
 #include "stream/batch_pool.h"
@@ -120,8 +122,10 @@ struct unwinding {
 	uint64_t horizon_ns;        /* all records up to this time have come, by their own clock */
 	struct unwinding_counts counts;
 	uint64_t in_ledger[NR_ACCOUNTS];       /* of the counts, what ledgers of finished outputs have: account() */
-	struct ring_unwinders *ring_unwinders; /* NULL: none; they use the state `now` */
-	uint64_t nr_losses;                    /* records about losses of task events that were looked at */
+	struct ring_unwinders *ring_unwinders; /* NULL: none; and these two, of them: */
+	struct drained_state *drained;
+	struct row_makers *row_makers;
+	uint64_t nr_losses; /* records about losses of task events that were looked at */
 
 	/* Of the thread that resolves: */
 	struct time_queue waiting; /* struct unwind_batch with samples, each with the time of its next one */
@@ -129,7 +133,8 @@ struct unwinding {
 	enum doubt doubt;
 	uint64_t doubt_ns;        /* CLOCK_MONOTONIC */
 	uint64_t known_from_ns;   /* of records: what is older has come before a doubt ended */
-	struct task_state *now;   /* as of the samples of rings that are drained; NULL: there are none */
+	struct task_state *now;   /* as of the samples of rings that are drained; NULL: there are none; */
+	uint64_t now_ns;          /* it has all task events up to that time */
 	struct task_state *flown; /* as of the last snapshot of rings that are overwritten; NULL: there are none */
 	struct mapped_objects *objects;
 	struct unwind_tables *tables;
@@ -297,7 +302,8 @@ static bool build_missing(struct unwinding *unwinding, unsigned worker, struct u
 	unwinding->building[worker] = pending->missing;
 	pthread_mutex_unlock(&unwinding->work_lock);
 	mapped_object_build(unwinding->objects, pending->missing);
-	ring_unwinders_retry(unwinding->ring_unwinders);
+	if (unwinding->drained)
+		drained_state_retry(unwinding->drained);
 	pthread_mutex_lock(&unwinding->work_lock);
 	unwinding->building[worker] = NULL;
 	pthread_cond_broadcast(&unwinding->built);
@@ -545,16 +551,19 @@ static bool begin_to_resolve(struct unwinding *unwinding, bool all)
 	return true;
 }
 
-/* Threads that drain may use the state `now`, if it is known what is mapped. */
-static void open_ring_unwinders(struct unwinding *unwinding)
+/* Threads that drain may unwind, if it is known what is mapped. */
+static void open_drained_state(struct unwinding *unwinding)
 {
-	if (unwinding->doubt == DOUBT_NONE)
-		ring_unwinders_open(unwinding->ring_unwinders, unwinding->nr_losses, unwinding->known_from_ns);
+	if (!unwinding->drained || unwinding->doubt != DOUBT_NONE)
+		return;
+	ring_unwinders_note_losses(unwinding->ring_unwinders, unwinding->nr_losses);
+	if (drained_state_open(unwinding->drained, unwinding->now, unwinding->now_ns, unwinding->known_from_ns))
+		log_verbose("out of memory: no sample is unwound in its ring");
 }
 
 static void end_resolving(struct unwinding *unwinding)
 {
-	open_ring_unwinders(unwinding);
+	open_drained_state(unwinding);
 	unwinding->resolving = false;
 	pthread_cond_broadcast(&unwinding->resolved);
 }
@@ -591,7 +600,8 @@ static void begin_doubt(struct unwinding *unwinding)
 {
 	if (unwinding->doubt == DOUBT_NONE)
 		log_verbose("records about tasks were lost: the maps of all processes are read again");
-	ring_unwinders_close(unwinding->ring_unwinders);
+	if (unwinding->drained)
+		drained_state_close(unwinding->drained);
 	unwinding->doubt = DOUBT_LOST;
 	unwinding->doubt_ns = clock_ns(CLOCK_MONOTONIC);
 	unwinding->known_from_ns = UINT64_MAX;
@@ -660,24 +670,18 @@ static void apply_found(struct unwinding *unwinding, struct unwind_batch *pendin
 /* The state `now` as of that time. */
 static int advance(struct unwinding *unwinding, uint64_t time_ns)
 {
-	if (task_state_next_ns(unwinding->now) > time_ns)
-		return 0;
-	ring_unwinders_close(unwinding->ring_unwinders);
 	int err = task_state_advance(unwinding->now, time_ns);
-	open_ring_unwinders(unwinding);
+
+	if (!err && time_ns > unwinding->now_ns)
+		unwinding->now_ns = time_ns;
 	return err;
 }
 
 /* Of the states. */
 static int trim(struct unwinding *unwinding)
 {
-	int err = 0;
+	int err = unwinding->now ? task_state_trim(unwinding->now) : 0;
 
-	if (unwinding->now && task_state_is_full(unwinding->now)) {
-		ring_unwinders_close(unwinding->ring_unwinders);
-		err = task_state_trim(unwinding->now);
-		open_ring_unwinders(unwinding);
-	}
 	return err || !unwinding->flown ? err : task_state_trim(unwinding->flown);
 }
 
@@ -801,6 +805,27 @@ static void mark(void *ctx, struct mapped_object *object)
 	mapped_object_mark(ctx, object);
 }
 
+/* That they can be given up: of the samples in rings, too. false: not now. */
+static bool lock_objects(struct unwinding *unwinding)
+{
+	if (!unwinding->drained)
+		return true;
+	if (!row_makers_trylock(unwinding->row_makers))
+		return false;
+	if (drained_state_lock_objects(unwinding->drained, mark, unwinding->objects))
+		return true;
+	row_makers_unlock(unwinding->row_makers);
+	return false;
+}
+
+static void unlock_objects(struct unwinding *unwinding)
+{
+	if (!unwinding->drained)
+		return;
+	drained_state_unlock(unwinding->drained);
+	row_makers_unlock(unwinding->row_makers);
+}
+
 /*
  * Gives up tables that no process needs, where these have become many. Threads that drain may unwind: what is given up
  * is in no state. The lock is held, by the thread that resolves, and released for that.
@@ -810,7 +835,7 @@ static void give_up_tables(struct unwinding *unwinding)
 	struct mapped_objects *objects = unwinding->objects;
 	int err = 0;
 
-	if (!mapped_objects_are_many(objects))
+	if (!mapped_objects_are_many(objects) || !lock_objects(unwinding))
 		return;
 	pthread_mutex_unlock(&unwinding->lock);
 	if (unwinding->now)
@@ -819,6 +844,7 @@ static void give_up_tables(struct unwinding *unwinding)
 		err = task_state_visit_objects(unwinding->flown, mark, objects);
 	if (!err && mapped_objects_give_up(objects))
 		heap_trim(); /* else new tables lie behind what is left of others, and the heap grows for hours */
+	unlock_objects(unwinding);
 	pthread_mutex_lock(&unwinding->lock);
 }
 
@@ -967,6 +993,15 @@ static int make(struct stage_maker *maker, const struct stage_output *output, st
 	return 0;
 }
 
+/* What threads that drain have unwound, and the threads that help them have used. The lock is held. */
+static void count_drained(struct unwinding *unwinding)
+{
+	ring_unwinders_count(unwinding->ring_unwinders, &unwinding->counts);
+	if (unwinding->drained)
+		unwinding->counts.cpu_ns +=
+			drained_state_cpu_ns(unwinding->drained) + row_makers_cpu_ns(unwinding->row_makers);
+}
+
 /* Numbers of chains by how they end, for `report --loss`. */
 static int account(struct stage_maker *maker, struct ledger *ledger)
 {
@@ -975,7 +1010,7 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 	int err = 0;
 
 	pthread_mutex_lock(&unwinding->lock);
-	ring_unwinders_count(unwinding->ring_unwinders, &unwinding->counts);
+	count_drained(unwinding);
 	const struct {
 		const char *name;
 		uint64_t nr;
@@ -1005,28 +1040,56 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 	return err;
 }
 
-/* Of the state `now`. */
-static void note_applied(void *ctx, const struct perf_event_header *record)
+static void close_rings(struct unwinding *unwinding)
 {
-	ring_unwinders_applied(ctx, record);
+	ring_unwinders_free(take_ptr(unwinding->ring_unwinders));
+	row_makers_free(take_ptr(unwinding->row_makers));
+	drained_state_free(take_ptr(unwinding->drained));
+}
+
+static int make_ring_unwinders(struct unwinding *unwinding, const struct unwinding_rings *rings)
+{
+	const struct drained_state_params state = {.rings = rings,
+						   .events = &unwinding->events,
+						   .objects = unwinding->objects,
+						   .realtime = unwinding->realtime};
+	struct row_makers_params makers = {.events = &unwinding->events,
+					   .by_event = unwinding->by_event,
+					   .objects = unwinding->objects,
+					   .tables = unwinding->tables,
+					   .realtime = unwinding->realtime};
+	struct ring_unwinders_params params = {.rings = rings,
+					       .events = &unwinding->events,
+					       .by_event = unwinding->by_event,
+					       .tables = unwinding->tables};
+	int err = drained_state_new(&state, &unwinding->drained);
+
+	makers.state = params.state = unwinding->drained;
+	if (!err)
+		err = row_makers_new(&makers, &unwinding->row_makers);
+	params.makers = unwinding->row_makers;
+	return err ? err : ring_unwinders_new(&params, &unwinding->ring_unwinders);
 }
 
 int unwinding_open_rings(struct unwinding *unwinding, const struct unwinding_rings *rings, struct batch_pool *pool)
 {
-	const struct ring_unwinders_params params = {.rings = rings,
-						     .events = &unwinding->events,
-						     .by_event = unwinding->by_event,
-						     .tables = unwinding->tables,
-						     .state = unwinding->now};
-
 	if (!unwinding->now)
 		return 0;
-	int err = ring_unwinders_new(&params, &unwinding->ring_unwinders);
-	if (err)
+	int err = make_ring_unwinders(unwinding, rings);
+	if (err) {
+		close_rings(unwinding);
 		return err;
+	}
+	err = drained_state_start(unwinding->drained);
+	if (!err)
+		err = row_makers_start(unwinding->row_makers);
+	if (err) {
+		log_verbose("no sample is unwound in its ring: cannot start a thread: %s", strerror(-err));
+		close_rings(unwinding);
+		return 0;
+	}
 	pool->observer = ring_unwinders_observer(unwinding->ring_unwinders);
-	task_state_observe(unwinding->now, note_applied, unwinding->ring_unwinders);
-	ring_unwinders_open(unwinding->ring_unwinders, 0, 0);
+	open_drained_state(unwinding);
 	return 0;
 }
 
@@ -1111,7 +1174,7 @@ void unwinding_free(struct unwinding *unwinding)
 	free_all(unwinding->spare);
 	time_queue_fini(&unwinding->waiting);
 	thread_pool_free(unwinding->pool);
-	ring_unwinders_free(unwinding->ring_unwinders);
+	close_rings(unwinding);
 	for (size_t i = 0; i < unwinding->nr_workers; i++)
 		unwind_cache_free(unwinding->unwinders[i].cache);
 	free(unwinding->unwinders);
@@ -1141,7 +1204,7 @@ struct unwinding_counts unwinding_counts(struct unwinding *unwinding)
 	if (!unwinding)
 		return counts;
 	pthread_mutex_lock(&unwinding->lock);
-	ring_unwinders_count(unwinding->ring_unwinders, &unwinding->counts);
+	count_drained(unwinding);
 	counts = unwinding->counts;
 	pthread_mutex_unlock(&unwinding->lock);
 	unwind_tables_stats(unwinding->tables, &stats);
