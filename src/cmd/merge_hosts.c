@@ -411,8 +411,9 @@ static void put_build_id(const struct host_shift *shift, const struct task_event
 {
 	const struct elf_id *id;
 
-	if (event->type != PERF_RECORD_MMAP2 || event->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
+	if (event->type != PERF_RECORD_MMAP2 || event->id.build_id.len)
 		return;
+	copy->header.misc &= (uint16_t)~PERF_RECORD_MISC_MMAP_BUILD_ID; /* see object_id_take() */
 	id = hash_table_find_item(&shift->build_ids, file_key(&event->id.file));
 	if (!id)
 		id = hash_table_find_item(&shift->build_ids, hash_text(event->name.ptr));

@@ -26,28 +26,6 @@ bool elf_id_equal(const struct elf_id *a, const struct elf_id *b)
 	return memcmp(left, right, sizeof(left)) == 0;
 }
 
-/*
- * What the flag says is there in place of device and inode (perf_event_open(2)). The kernel sets it in records without
- * a build-id, too, while another process records all CPUs with them (seen on Linux 6.18): then it is none by its form,
- * a length of at most 20, zeros, and bytes that are zero behind that length.
- */
-static bool take_build_id(struct cursor *at, struct elf_id *ret)
-{
-	struct cursor from = *at;
-	struct elf_id id = {.len = cursor_u8(&from)};
-	bool zeros = cursor_u8(&from) == 0 && cursor_u16(&from) == 0;
-
-	cursor_copy(&from, id.bytes, ELF_ID_MAX_BYTES);
-	if (from.bad || !zeros || !id.len || id.len > ELF_ID_MAX_BYTES)
-		return false;
-	for (size_t i = id.len; i < ELF_ID_MAX_BYTES; i++)
-		if (id.bytes[i])
-			return false;
-	*at = from;
-	*ret = id;
-	return true;
-}
-
 static struct file_id take_file(struct cursor *at)
 {
 	struct file_id file = {.major = cursor_u32(at)};
@@ -58,11 +36,97 @@ static struct file_id take_file(struct cursor *at)
 	return file;
 }
 
+/*
+ * Whether these bytes may be those of a file: the number of a disk is that of a loop device, of SCSI, md or older ones,
+ * and the file system has no generations (squashfs, iso9660, vfat). Of build-ids of 8 bytes one in 4096 is like that.
+ * Source: MINORBITS of the kernel's include/linux/kdev_t.h, and its Documentation/admin-guide/devices.txt.
+ */
+static bool may_be_file(struct cursor at)
+{
+	enum { MINOR_BITS = 20, OLD_MAJORS = 16 };
+	const struct file_id file = take_file(&at);
+
+	return file.major < OLD_MAJORS && file.minor < 1U << MINOR_BITS && file.inode;
+}
+
+/*
+ * What the flag says is there in place of device and inode (perf_event_open(2)). The kernel sets it in records without
+ * a build-id, too, while another process records the same tasks with them (seen on Linux 6.18). The attr does not tell:
+ * other programs put build-ids into records later. So it is none by its form: a length of at most 20, zeros, and bytes
+ * that are zero behind that length.
+ */
+static bool take_build_id(struct cursor *at, struct elf_id *ret)
+{
+	struct cursor from = *at;
+	struct elf_id id = {.len = cursor_u8(&from)};
+	bool zeros = cursor_u8(&from) == 0 && cursor_u16(&from) == 0;
+
+	cursor_copy(&from, id.bytes, ELF_ID_MAX_BYTES);
+	if (from.bad || !zeros || !id.len || id.len > ELF_ID_MAX_BYTES || may_be_file(*at))
+		return false;
+	for (size_t i = id.len; i < ELF_ID_MAX_BYTES; i++)
+		if (id.bytes[i])
+			return false;
+	*at = from;
+	*ret = id;
+	return true;
+}
+
 void object_id_take(struct cursor *at, uint16_t misc, struct object_id *ret)
 {
 	*ret = (struct object_id){0};
 	if (!(misc & PERF_RECORD_MISC_MMAP_BUILD_ID) || !take_build_id(at, &ret->build_id))
 		ret->file = take_file(at);
+}
+
+/*
+ * For a record of a map the kernel sets the bit when it writes it for an event with attr.build_id, and leaves it set
+ * when it writes the same for the events of others: perf_event_mmap_output() in kernel/events/core.c (seen on 6.18).
+ */
+static bool is_marked(const struct perf_event_header *header)
+{
+	return header->type == PERF_RECORD_MMAP2 && header->misc & PERF_RECORD_MISC_MMAP_BUILD_ID &&
+	       header->size <= MAP_RECORD_BYTES;
+}
+
+static const uint8_t *in_spans(const struct span spans[2], size_t at)
+{
+	return at < spans[0].len ? (const uint8_t *)spans[0].ptr + at
+				 : (const uint8_t *)spans[1].ptr + (at - spans[0].len);
+}
+
+static size_t copy_unmarked(struct span spans[2], size_t bytes, uint8_t *copy)
+{
+	const size_t first = bytes < spans[0].len ? bytes : spans[0].len;
+	struct perf_event_header header;
+
+	memcpy(copy, spans[0].ptr, first);
+	if (first < bytes)
+		memcpy(copy + first, spans[1].ptr, bytes - first);
+	memcpy(&header, copy, sizeof(header));
+	header.misc &= (uint16_t)~PERF_RECORD_MISC_MMAP_BUILD_ID;
+	memcpy(copy, &header, sizeof(header));
+	spans[0] = (struct span){copy, bytes};
+	spans[1] = (struct span){0};
+	return bytes;
+}
+
+size_t object_id_unmark(struct span spans[2], size_t bytes, uint8_t copy[MAP_RECORD_BYTES])
+{
+	struct perf_event_header header;
+
+	for (size_t at = 0; at < bytes; at += header.size) {
+		memcpy(&header, in_spans(spans, at), sizeof(header)); /* records are aligned to 8 bytes */
+		if (header.size < sizeof(header) || header.size % 8 || header.size > bytes - at)
+			break;
+		if (!is_marked(&header))
+			continue;
+		if (!at)
+			return copy_unmarked(spans, header.size, copy);
+		spans_cut(spans, at);
+		return at;
+	}
+	return bytes;
 }
 
 static bool generation_equal(uint64_t a, uint64_t b)

@@ -45,6 +45,14 @@ struct object_id {
  */
 void object_id_take(struct cursor *at, uint16_t misc, struct object_id *ret);
 
+/*
+ * `spans` are whole records, `bytes` of them, of events without attr.build_id. They become those in front of the first
+ * map that says that it has a build-id, on which perf aborts; or a copy of that one, which does not say so. Returns
+ * their bytes. By who drains a ring: before Linux 6.14 its data cannot be written.
+ */
+enum { MAP_RECORD_BYTES = 8192 }; /* a map has less: its name is at most PATH_MAX */
+size_t object_id_unmark(struct span spans[2], size_t bytes, uint8_t copy[MAP_RECORD_BYTES]);
+
 bool file_id_equal(const struct file_id *a, const struct file_id *b);
 
 /*

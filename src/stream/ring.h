@@ -44,6 +44,7 @@ struct ring {
 	void *mapping;     /* NULL: the memory is the caller's (ring_attach) */
 	size_t mapping_bytes;
 	const struct ring_renames *renames; /* NULL: none; stored by another thread: ring_publish_renames() */
+	bool no_map_ids; /* set by the owner: all are task events, and maps have no build-ids: object_id_unmark() */
 };
 
 /*
@@ -74,10 +75,7 @@ void ring_take(struct ring *ring, size_t bytes);
 /* Gives the oldest `bytes` of what was taken back to the kernel. */
 void ring_release(struct ring *ring, size_t bytes);
 
-/*
- * From now on ring_rename() replaces these ids. By any thread, before the events that have them are enabled; they stay
- * valid as long as the ring is drained.
- */
+/* From now on ring_rename() replaces these ids, which stay valid. By any thread, before their events are enabled. */
 void ring_publish_renames(struct ring *ring, const struct ring_renames *renames);
 
 /*

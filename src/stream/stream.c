@@ -41,7 +41,7 @@ static void note_full(const struct stream *stream, const struct ring *ring, size
 }
 
 /* What is in the ring up to that position. */
-static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_spans[2])
+static size_t peek_until(struct stream *stream, const struct ring *ring, uint64_t end, struct span ret_spans[2])
 {
 	int64_t left = (int64_t)(end - ring->taken); /* positions wrap */
 	size_t most = left > 0 ? (size_t)left : 0;
@@ -50,7 +50,8 @@ static size_t peek_until(const struct ring *ring, uint64_t end, struct span ret_
 	if (bytes > most)
 		spans_cut(ret_spans, most);
 	bytes = bytes < most ? bytes : most;
-	return bytes ? ring_rename(ring, ret_spans, bytes) : 0;
+	bytes = bytes ? ring_rename(ring, ret_spans, bytes) : 0;
+	return ring->no_map_ids ? object_id_unmark(ret_spans, bytes, stream->map_copy) : bytes;
 }
 
 /*
@@ -115,7 +116,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 	stream->counters.near_full += is_nearly_full(ring, bytes);
 	stream->counters.chunks++;
 	note_full(stream, ring, bytes);
-	while (peek_until(ring, end, spans)) {
+	while (peek_until(stream, ring, end, spans)) {
 		const uint64_t left_out = stream->writer->left_out;
 		int64_t bytes_taken = take(stream, ring, spans);
 		if (bytes_taken == -EAGAIN) {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
+#include "perfdata/object_id.h"
 
 struct ring;
 struct writer;
@@ -95,6 +96,7 @@ struct stream {
 	 * the first of them found the stages have as soon as their complete_ns is not less than this.
 	 */
 	_Atomic uint64_t *full_ns;
+	_Alignas(8) uint8_t map_copy[MAP_RECORD_BYTES]; /* for object_id_unmark() */
 };
 
 enum stream_pass {

@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import perf_file  # noqa: E402
 from conftest import ALL_CPUS, sanitized  # noqa: E402
 from law import loss_of  # noqa: E402
-from perfdata import LEDGER, sections_of  # noqa: E402
+from perfdata import LEDGER, MMAP2, PerfData, sections_of  # noqa: E402
 
 USAGE = 129
 WORKLOAD = ['sh', '-c', 'for i in 1 2 3; do ls -lR /usr/share/doc/l* | sort | wc -l & done; wait']
@@ -270,13 +270,12 @@ def test_machines_that_cannot_be_merged(hosts, need_tracefs, millrace, tmp_path)
     assert not out.exists()
 
 
-def host_file(path, host, wall, records):
+def host_file(path, host, wall, records, payloads=()):
     """A recording whose clock was 1 s at that time of day, of samples with an id, all other records with a trailer."""
     attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4 | 64, bits=1 << 18 | 1 << 25, clockid=1)
     clock = struct.pack('<2I2Q', 1, 1, wall * 10**9, 10**9)
-    path.write_bytes(perf_file.build(
-        [attr], {3: perf_file.string(host), 7: struct.pack('<2I', 2, 2), CLOCK_DATA: clock}, ids=[[5]],
-        records=records + perf_file.FINISHED_ROUND))
+    features = {3: perf_file.string(host), 7: struct.pack('<2I', 2, 2), CLOCK_DATA: clock, **dict(payloads)}
+    path.write_bytes(perf_file.build([attr], features, ids=[[5]], records=records + perf_file.FINISHED_ROUND))
     return path
 
 
@@ -338,6 +337,22 @@ def test_long_names_in_maps_of_two_machines(millrace, tmp_path):
     inputs = [host_file(tmp_path / name, name, 7000, mmap) for name in ('web1', 'web2' + 50 * 'x')]
     assert 'the record is damaged' in millrace('merge', '-o', tmp_path / 'out', *inputs, status=255).err
     assert not (tmp_path / 'out').exists()
+
+
+def test_maps_that_only_claim_a_build_id(millrace, tmp_path):
+    """In the merged file they have one if it is known, and else they claim none."""
+    def mmap2(path, inode):
+        body = struct.pack('<2I3Q2I2Q2I16s', 7, 7, 0x1000, 0x1000, 0, 8, 3, inode, 1, 5, 2, path)
+        body += struct.pack('<2I2Q', 7, 7, 10**9, 5)
+        return struct.pack('<IHH', MMAP2, 1 << 14 | 2, 8 + len(body)) + body
+    of_known = struct.pack('<IHHi24s8s', 0, 1 << 15 | 2, 44, -1, bytes(range(20)) + bytes([20]), b'/known')
+    inputs = [host_file(tmp_path / name, name, 7000, mmap2(b'/known', 77) + mmap2(b'/unknown', 78), {2: of_known})
+              for name in ('web1', 'web2')]
+    millrace('merge', '-o', tmp_path / 'both', *inputs)
+    found = [(record.misc >> 14 & 1, record.body[32:56]) for record in PerfData(tmp_path / 'both').records()
+             if record.type == MMAP2]
+    assert sorted(set(found)) == [(0, struct.pack('<2I2Q', 8, 3, 78, 1)),
+                                  (1, bytes([20, 0, 0, 0]) + bytes(range(20)))], found
 
 
 def test_recorded_before_the_first_machine_was_started(millrace, tmp_path):

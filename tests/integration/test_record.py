@@ -20,6 +20,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import TIMEOUT, child_of, cpu_seconds, sanitized, stat_of, threads_of, wait_until  # noqa: E402
+import perf_file  # noqa: E402
 from perfdata import COMM, FINISHED_INIT, FINISHED_ROUND, MMAP2, PerfData  # noqa: E402
 
 
@@ -415,6 +416,21 @@ def test_maps_that_only_claim_a_build_id(millrace, programs, need_root, tmp_path
         struct.pack_into('<H', data, record.offset + 4, record.misc | 1 << 14)
     file.write_bytes(data)
     assert millrace('report', '-i', file).out == report
+
+
+def test_maps_that_only_claim_a_build_id_are_shown(millrace, tmp_path):
+    """Of a file on a loop device, and of one that has a build-id."""
+    file = tmp_path / 'x.data'
+
+    def mmap2(path, file_or_id):
+        body = struct.pack('<2I3Q24s2I16s', 7, 7, 0x1000, 0x1000, 0, file_or_id, 5, 2, path)
+        return struct.pack('<IHH', MMAP2, 1 << 14 | 2, 8 + len(body)) + body
+    records = mmap2(b'/on/loop', struct.pack('<2I2Q', 7, 3, 0x12345, 0)) + \
+        mmap2(b'/with/id', bytes([20, 0, 0, 0]) + bytes(range(20)))
+    file.write_bytes(perf_file.build([perf_file.attr(type=1, sample_period=1, sample_type=3)], {}, records=records))
+    shown = millrace('report', '-D', '-i', file).out
+    assert ' 07:03 74565 0]: r-xp /on/loop' in shown, shown
+    assert f' <{bytes(range(20)).hex()}>]: r-xp /with/id' in shown, shown
 
 
 def test_uring_is_refused_by_name(millrace):

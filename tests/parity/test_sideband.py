@@ -128,6 +128,27 @@ def test_threads_are_synthesised_as_by_perf(both, target):
         assert_equal(of_pids(ours, [target.pid]), list(dict.fromkeys(of_pids(theirs, [target.pid]))))
 
 
+def test_maps_without_build_ids_beside_a_recorder_of_build_ids(recorder, perf, spawn, tmp_path):
+    """
+    The kernel says of the maps of a task that they have a build-id, and gives device and inode, while another event
+    wants build-ids: perf aborts on that. That recorder begins later: the kernel visits its events first.
+    """
+    task = spawn(['sh', '-c', 'read line; for i in 1 2 3; do /bin/ls /; done'], stdin=subprocess.PIPE,
+                 stdout=subprocess.DEVNULL)
+    files = [tmp_path / name for name in ('files', 'ids')]
+    recorders = [recorder(['-e', 'cpu-clock', '-o', file, *options, '-p', task.pid])
+                 for file, options in zip(files, ([], ['--buildid-mmap']))]
+    task.stdin.write(b'\n')
+    task.stdin.close()
+    for process in recorders:
+        assert process.wait() == 0
+    maps, with_ids = ([record for record in PerfData(file).records() if record.type == MMAP2] for file in files)
+    assert sum(record.misc >> 14 & 1 for record in with_ids) >= 6
+    assert len(maps) >= 6 and not any(record.misc >> 14 & 1 for record in maps)
+    shown = perf('script', '-i', files[0], '--show-mmap-events').out
+    assert re.search(r' [0-9a-f]+:[0-9a-f]+ \d+ \d+\]: r-xp \S*/ls$', shown, re.M), shown
+
+
 def quiet_state(number):
     """What must not change while two recorders look at a process one after the other."""
     process = pathlib.Path('/proc') / str(number)

@@ -16,6 +16,7 @@
 #include "cmd/cli/terminal.h"
 #include "cmd/input/records.h"
 #include "event/names/registers.h"
+#include "perfdata/object_id.h"
 #include "read/session.h"
 
 static void print_chain(const struct sample *sample, FILE *to)
@@ -153,23 +154,21 @@ static void print_mmap(struct cursor *at, uint16_t misc, FILE *to)
 		misc & PERF_RECORD_MISC_MMAP_DATA ? 'r' : 'x', name.len, name.text);
 }
 
-/* Device and inode, or, with a bit in misc, the build-id in the same 24 bytes. */
+/* Device and inode, or the build-id in the same 24 bytes. */
 static void print_file(struct cursor *at, uint16_t misc, FILE *to)
 {
-	if (misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
-		unsigned size = cursor_u8(at);
-		cursor_u8(at);
-		cursor_u16(at);
-		const uint8_t *id = cursor_take(at, 20);
+	struct object_id id;
+
+	object_id_take(at, misc, &id);
+	if (id.build_id.len) {
 		fputs(" <", to);
-		for (unsigned i = 0; id && i < size && i < 20; i++)
-			fprintf(to, "%02x", id[i]);
+		for (unsigned i = 0; i < id.build_id.len; i++)
+			fprintf(to, "%02x", id.build_id.bytes[i]);
 		fputs(">]: ", to);
 		return;
 	}
-	unsigned major = cursor_u32(at), minor = cursor_u32(at);
-	uint64_t inode = cursor_u64(at), generation = cursor_u64(at);
-	fprintf(to, " %02x:%02x %" PRIu64 " %" PRIu64 "]: ", major, minor, inode, generation);
+	fprintf(to, " %02x:%02x %" PRIu64 " %" PRIu64 "]: ", id.file.major, id.file.minor, id.file.inode,
+		id.file.generation);
 }
 
 static void print_mmap2(struct cursor *at, uint16_t misc, FILE *to)

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "perfdata/object_id.h"
 #include "record/setup/eventset.h"
 #include "record/setup/plan.h"
 #include "stream/ring.h"
@@ -45,21 +46,28 @@ static bool is_side(const struct eventset *set, size_t ring)
 	       set->ring_fds[ring] >= 0;
 }
 
-/* Nothing leaves the ring that has no room in memory. */
+/* Nothing leaves the ring that has no room in memory. Up to the head that was seen first. */
 static void read_ring(struct early_drain *drain, size_t index)
 {
 	struct ring *ring = &drain->set->rings[index];
 	struct buf *records = &drain->records[index];
+	_Alignas(8) uint8_t map_copy[MAP_RECORD_BYTES];
 	struct span spans[2];
-	size_t bytes = ring_peek(ring, spans);
+	size_t left = ring_peek(ring, spans);
 
-	if (!bytes || drain->bytes + bytes > MOST_BYTES || !buf_room(records, bytes))
+	if (!left || drain->bytes + left > MOST_BYTES || !buf_room(records, left))
 		return;
-	for (unsigned i = 0; i < 2; i++)
-		buf_put(records, spans[i].ptr, spans[i].len);
-	drain->bytes += bytes;
-	ring_take(ring, bytes);
-	ring_release(ring, bytes);
+	while (left) {
+		ring_peek(ring, spans);
+		spans_cut(spans, left);
+		const size_t bytes = ring->no_map_ids ? object_id_unmark(spans, left, map_copy) : left;
+		for (unsigned i = 0; i < 2; i++)
+			buf_put(records, spans[i].ptr, spans[i].len);
+		drain->bytes += bytes;
+		ring_take(ring, bytes);
+		ring_release(ring, bytes);
+		left -= bytes;
+	}
 }
 
 static void read_rings(struct early_drain *drain)

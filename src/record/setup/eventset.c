@@ -262,11 +262,20 @@ static void attach_empty(struct ring *ring)
 	ring_attach(ring, &empty, &empty, SOME_BYTES);
 }
 
+static bool wants_build_ids(const struct event_list *events)
+{
+	for (size_t i = 0; i < events->nr; i++)
+		if (events->events[i].attr.build_id)
+			return true;
+	return false;
+}
+
 /* Side rings last: task events come into them from then on. */
 static int try_map(struct eventset *set, size_t data_pages, size_t side_pages)
 {
 	for (size_t i = set->plan->nr_drained; i-- > 0;) {
-		size_t pages = set->plan->rings[i].channel == CHANNEL_SIDE ? side_pages : data_pages;
+		const bool is_side = set->plan->rings[i].channel == CHANNEL_SIDE;
+		size_t pages = is_side ? side_pages : data_pages;
 		if (set->ring_fds[i] < 0) {
 			attach_empty(&set->rings[i]);
 			continue;
@@ -276,6 +285,7 @@ static int try_map(struct eventset *set, size_t data_pages, size_t side_pages)
 			unmap_all(set);
 			return err;
 		}
+		set->rings[i].no_map_ids = is_side && !wants_build_ids(set->events);
 	}
 	return 0;
 }
