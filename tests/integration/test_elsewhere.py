@@ -49,15 +49,23 @@ def elsewhere(program, tmp_path_factory, need_root):
     return root
 
 
-def text_elsewhere(run, elsewhere, data, *command):
+def text_elsewhere(run, elsewhere, data, *command, proc=False):
+    """proc: with a /proc, which tells where an open file is."""
     for name in ['data', 'data.bundle']:
         if (elsewhere / name).is_dir():
             shutil.rmtree(elsewhere / name)
     shutil.copy(data, elsewhere / 'data')
     shutil.copytree(f'{data}.bundle', elsewhere / 'data.bundle', symlinks=True)
     loader = next((elsewhere / 'own').glob('ld-linux-*'))
-    return run(['chroot', elsewhere, f'/own/{loader.name}', '--library-path', '/own', '/own/millrace', command[0],
-                '-i', '/data', *command[1:]], env={'HOME': '/', 'PATH': os.environ['PATH'], 'LC_ALL': 'C'})
+    words = ['chroot', elsewhere, f'/own/{loader.name}', '--library-path', '/own', '/own/millrace', command[0],
+             '-i', '/data', *command[1:]]
+    env = {'HOME': '/', 'PATH': os.environ['PATH'], 'LC_ALL': 'C'}
+    if not proc:
+        return run(words, env=env)
+    (elsewhere / 'proc').mkdir()
+    done = run(['unshare', '-m', 'sh', '-ec', 'mount -t proc proc "$0/proc"; exec "$@"', elsewhere, *words], env=env)
+    (elsewhere / 'proc').rmdir()
+    return done
 
 
 @pytest.mark.parametrize('call_graph', ['fp', 'dwarf,2048'])
@@ -77,6 +85,84 @@ def test_same_text(run, millrace, programs, built, elsewhere, tmp_path, call_gra
             assert name in there.out, name
     kernel = re.findall(r'\[k\] (\S+)', text_elsewhere(run, elsewhere, data, 'report', '-s', 'sym').out)
     assert 'do_syscall_64' in kernel and not [name for name in kernel if name.startswith('0xffffffff')]
+
+
+SPLIT = {
+    'main.c': """
+#include <time.h>
+void hot_function(void);
+int main(void) { while (clock() < 300000) hot_function(); }
+""",
+    'hot.c': """
+static volatile unsigned long n;
+static inline __attribute__((always_inline)) void inner(void) { while (n % 100000) n++; }
+__attribute__((noinline)) void hot_function(void) { n++; inner(); }
+"""}
+
+
+@pytest.mark.parametrize('how', ['-gdwarf-5', '-gdwarf-4', 'dwp', 'deleted', 'apart'])
+def test_split_debug_information(run, millrace, elsewhere, tmp_path, how):
+    """
+    In .dwo files, one of them in another directory, or in a .dwp file; of a program that is gone in the end; and where
+    the skeletons are in a file of their own.
+    """
+    place = tmp_path / 'built'
+    version = '-gdwarf-4' if how in ('-gdwarf-4', 'dwp') else '-gdwarf-5'  # binutils' dwp has no DWARF 5
+    (place / 'parts').mkdir(parents=True)
+    for name, text in SPLIT.items():
+        (place / name).write_text(text)
+        subprocess.run(['gcc', '-O1', version, '-gsplit-dwarf', '-c', name, '-o', f'parts/{name}.o'], cwd=place,
+                       check=True)
+    subprocess.run(['gcc', '-Wl,--build-id', '-o', 'hot', *place.glob('parts/*.o')], cwd=place, check=True)
+    if how == 'dwp':
+        if not shutil.which('dwp'):
+            pytest.skip('no dwp(1)')
+        subprocess.run(['dwp', '-e', 'hot', '-o', 'hot.dwp'], cwd=place, check=True)
+    if how == 'apart':
+        subprocess.run('objcopy --only-keep-debug hot hot.debug && strip -g hot && '
+                       'objcopy --add-gnu-debuglink=hot.debug hot', shell=True, cwd=place, check=True)
+    if how == 'dwp':
+        for dwo in place.glob('parts/*.dwo'):
+            dwo.unlink()
+    data = tmp_path / 'data'
+    command = ['./hot'] if how != 'deleted' else ['sh', '-c', 'cp hot gone && ./gone && rm gone']
+    done = millrace('record', '--bundle', '-e', 'cpu-clock:u', '-F', '999', '-g', '-o', data, '--', *command, cwd=place)
+    assert 'not 1, such as' not in done.err, done.err
+    commands = [['report', '--inline', '-s', 'sym,srcline', '-g', 'caller'],
+                ['script', '--inline', '-F', '+srcline']]
+    # What a reader here says in the end has no copies beside it, except of the program that is gone.
+    (tmp_path / 'data.bundle').rename(tmp_path / 'away')
+    here = [millrace(*words, '-i', data, env={**os.environ, 'HOME': '/nowhere'}) for words in commands]
+    (tmp_path / 'away').rename(tmp_path / 'data.bundle')
+    shutil.rmtree(place)
+    for words, expected in zip(commands, here):
+        there = text_elsewhere(run, elsewhere, data, *words, proc=True)
+        assert '(inlined)' in there.out and re.search(r'inner\b', there.out) and 'hot.c:3' in there.out, there.out
+        if how != 'deleted':
+            assert there.out == expected.out and there.err == expected.err
+
+
+def test_what_is_no_split_debug_information(millrace, tmp_path):
+    """Only files are copied that have the units: the object may name any other."""
+    (tmp_path / 'hot.c').write_text(HOT)
+    for words in ('gcc -O1 -g -gsplit-dwarf -c hot.c', 'gcc -Wl,--build-id -o hot hot.o'):
+        subprocess.run(words.split(), cwd=tmp_path, check=True)
+    record = ['record', '--bundle', '-e', 'cpu-clock:u', '-F', '999', '-o', 'data', '--', './hot']
+    dwo = tmp_path / 'hot.dwo'
+    dwo.unlink()
+    os.mkfifo(tmp_path / 'hot.dwp')
+    (tmp_path / 'secret').write_text('secret')
+    other = (tmp_path / 'hot').read_bytes()
+    for make in (lambda: os.mkfifo(dwo), lambda: dwo.symlink_to('secret'), lambda: dwo.write_bytes(other),
+                 lambda: dwo.mkdir()):
+        make()
+        done = millrace(*record, cwd=tmp_path)
+        assert re.search(r'not 1, such as (\S*/)?hot\.dwo: gone', done.err), done.err
+        assert not [path for path in (tmp_path / 'data.bundle').rglob('*.dw?')]
+        if dwo.is_dir() and not dwo.is_symlink():
+            dwo.rmdir()
+        else:
+            dwo.unlink()
 
 
 def record(kind, misc, body):

@@ -369,6 +369,12 @@ struct dwarf_unit *dwarf_unit_from(struct dwarf *dwarf, uint64_t offset)
 	return unit && unit->offset == offset ? unit : NULL;
 }
 
+struct dwarf_unit *dwarf_unit_number(struct dwarf *dwarf, size_t number)
+{
+	read_units(dwarf, UINT64_MAX);
+	return number < dwarf->nr_units ? dwarf->units[number] : NULL;
+}
+
 /* From `at` in the unit to its end. */
 static struct cursor unit_cursor(const struct dwarf_unit *unit, uint64_t at)
 {

@@ -82,6 +82,9 @@ struct dwarf_unit *dwarf_unit_at(struct dwarf *dwarf, uint64_t address);
 /* The unit that begins at an offset in .debug_info. NULL: none. */
 struct dwarf_unit *dwarf_unit_from(struct dwarf *dwarf, uint64_t offset);
 
+/* The units in their order, from 0 on. NULL: there are no more. */
+struct dwarf_unit *dwarf_unit_number(struct dwarf *dwarf, size_t number);
+
 /* The split unit of that skeleton in a .dwo or .dwp file; sets its `skeleton`. NULL: it is not there. */
 struct dwarf_unit *dwarf_split_unit(struct dwarf *split, struct dwarf_unit *skeleton);
 

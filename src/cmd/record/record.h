@@ -96,8 +96,9 @@ void record_summary_print(const struct recording_result *result);
  * report.
  */
 struct bundle_result {
-	size_t nr_kept, nr_missed; /* objects */
-	char missed[256];          /* the name of one of the missed objects */
+	size_t nr_kept, nr_missed; /* objects; missed ones also by their split debug information */
+	char missed[256];          /* the name of one of the missed objects, or of such a file */
+	uint64_t split_bytes;      /* of copies of files with split debug information */
 };
 
 /*

@@ -16,7 +16,7 @@ struct cache_entry {
 	int dir_fd;       /* of the cache */
 	const char *name; /* of the object, as recorded: "/usr/bin/true", "[vdso]" */
 	struct elf_id id; /* len > 0 */
-	const char *leaf; /* "elf", "debug", "vdso", "kallsyms" */
+	const char *leaf; /* "elf", "debug", "vdso", "kallsyms", those of split_files.h */
 };
 
 /*
