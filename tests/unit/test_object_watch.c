@@ -340,6 +340,56 @@ static void what_is_written_to_behind_its_map_is_not_what_was_mapped(void **stat
 	cpuset_fini(&own.cpus);
 }
 
+static int64_t ns_of(const struct timespec *time)
+{
+	return time->tv_sec * INT64_C(1000000000) + time->tv_nsec;
+}
+
+/*
+ * A program of milliseconds that was compiled in the tick before the recording began. What was written in the same tick
+ * may have been something else when it was mapped.
+ */
+static void what_was_written_just_before_the_start_is_what_was_mapped(void **state)
+{
+	struct target own = {.kind = EVENT_TARGET_TASKS, .tids = (pid_t[]){getpid()}, .nr_tids = 1};
+	const struct object_watch_params params = {.target = &own, .max_fds = 1024};
+	struct object_watch *watch = NULL;
+	char before_path[160], behind_path[160];
+	struct watched_contents then;
+	struct stat status;
+
+	(void)state;
+	if (geteuid() != 0) /* perf_event_paranoid may forbid the events */
+		skip();
+	assert_true(cpuset_online(&own.cpus) >= 0);
+	const struct file_id before = copy_program("before", before_path);
+	assert_int_equal(stat(before_path, &status), 0);
+	const int64_t written_ns = ns_of(&status.st_ctim); /* since Linux 6.13 it may be inside of a tick */
+	while ((int64_t)clock_ns(CLOCK_REALTIME_COARSE) <= written_ns)
+		;
+	assert_int_equal(object_watch_open(&params, &watch), 0);
+	map_for_a_moment(before_path);
+	const struct file_id behind = copy_program("behind", behind_path);
+	map_for_a_moment(behind_path);
+	const int64_t mapped_ns = (int64_t)clock_ns(CLOCK_REALTIME);
+	assert_int_equal(stat(behind_path, &status), 0);
+	object_watch_note(watch, (struct span){0});
+	assert_int_equal(object_watch_start(watch), 0);
+	assert_true(wait_for(watch, &before) >= 0 && wait_for(watch, &behind) >= 0);
+	assert_int_equal(check(watch, &before, before_path, &then), 0);
+	assert_true(then.build_id.len);
+	if (mapped_ns - ns_of(&status.st_ctim) < 20000000) { /* else there was no CPU for a while */
+		assert_int_equal(check(watch, &behind, behind_path, &then), -ESTALE);
+		assert_int_equal(then.build_id.len, 0);
+	}
+	write_in_place(before_path, true);
+	assert_int_equal(check(watch, &before, before_path, &then), -ESTALE);
+	unlink(before_path);
+	unlink(behind_path);
+	object_watch_free(watch);
+	cpuset_fini(&own.cpus);
+}
+
 /* As by touch(1), while a program runs, and between two runs of it. */
 static void what_is_touched_and_mapped_again_is_the_same(void **state)
 {
@@ -689,6 +739,7 @@ int main(void)
 		cmocka_unit_test(each_process_that_maps_it_is_tried),
 		cmocka_unit_test(maps_while_the_recording_starts_are_not_lost),
 		cmocka_unit_test(what_is_written_to_behind_its_map_is_not_what_was_mapped),
+		cmocka_unit_test(what_was_written_just_before_the_start_is_what_was_mapped),
 		cmocka_unit_test(what_is_touched_and_mapped_again_is_the_same),
 		cmocka_unit_test(a_build_is_found_whatever_its_path_was),
 		cmocka_unit_test(a_map_that_is_noted_while_it_is_opened),

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -177,6 +179,7 @@ struct object_watch {
 	uint64_t map_bytes;                      /* read of processes that have ended */
 	uint64_t start_ns;                       /* of CLOCK_BOOTTIME: when it was opened */
 	int64_t start_wall_ns;                   /* the same, of CLOCK_REALTIME */
+	int64_t start_tick_ns;                   /* and of CLOCK_REALTIME_COARSE, by which files get their times */
 	struct bpf_programs *programs;           /* NULL: they are not wanted */
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
@@ -744,6 +747,38 @@ static int open_map(struct object_watch *watch, const struct watched_map *map, c
 	return fd < 0 ? -1 : fd;
 }
 
+/* Whether times in its file system are of this kernel's clock, and not of another machine's, or a program's. */
+static bool has_our_times(int fd)
+{
+	struct statfs system;
+
+	if (fstatfs(fd, &system))
+		return false;
+	switch ((uint32_t)system.f_type) {
+	case BTRFS_SUPER_MAGIC:
+	case EXT4_SUPER_MAGIC:
+	case F2FS_SUPER_MAGIC:
+	case OVERLAYFS_SUPER_MAGIC:
+	case TMPFS_MAGIC:
+	case XFS_SUPER_MAGIC: return true;
+	default: return false;
+	}
+}
+
+/*
+ * Whether an open file is as it was when the recording began; changed_ns: the later one of st_mtim and st_ctim. What is
+ * written since then has no time before that of CLOCK_REALTIME_COARSE then: current_time() in the kernel's fs/inode.c.
+ * Where times are cut to a millisecond or more, or of another clock, some more must lie between.
+ */
+static bool is_older(const struct object_watch *watch, int fd, int64_t changed_ns)
+{
+	const int64_t millisecond = 1000000;
+
+	if (changed_ns + FILE_TIMES_DIFFER_NS < watch->start_wall_ns)
+		return true; /* the usual case */
+	return changed_ns < watch->start_tick_ns && changed_ns % millisecond && has_our_times(fd);
+}
+
 /*
  * While a process has mapped its program nothing can write to it (execve(2), ETXTBSY), and what is written to a library
  * runs. Of what has ended since the order of two times that are nearly the same is not known; and `cp -p` sets the time
@@ -761,8 +796,8 @@ static struct seen_file look_at_file(const struct object_watch *watch, int fd, c
 	seen.changed_ns = changed_ns;
 	seen.stamp = file_stamp_of(&status);
 	int64_t last_ns = seen.stamp.written_ns;
-	if ((last_ns > changed_ns ? last_ns : changed_ns) + FILE_TIMES_DIFFER_NS < watch->start_wall_ns)
-		return seen; /* the usual case */
+	if (is_older(watch, fd, last_ns > changed_ns ? last_ns : changed_ns))
+		return seen;
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)map->pid, map->start, map->end);
 	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW)) {
 		last_ns = status.st_nlink && changed_ns > last_ns ? changed_ns : last_ns;
@@ -1297,6 +1332,7 @@ int object_watch_open(const struct object_watch_params *params, struct object_wa
 	watch->earlier.last = &watch->earlier.first;
 	watch->start_ns = clock_ns(CLOCK_BOOTTIME);
 	watch->start_wall_ns = (int64_t)clock_ns(CLOCK_REALTIME);
+	watch->start_tick_ns = (int64_t)clock_ns(CLOCK_REALTIME_COARSE);
 	watch->rest_ns = rest_of(params->interval_ns);
 	watch->reports_missed = params->reports_missed;
 	watch->programs = params->bpf ? bpf_programs_new() : NULL;
