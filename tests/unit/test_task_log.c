@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "perfdata/record.h"
 #include "record/output/data_files.h"
 #include "record/output/task_log.h"
@@ -273,6 +274,64 @@ static void the_state_is_as_of_when_it_was_held(void **state)
 	}
 }
 
+/* Rings are drained one after the other, and what is old is applied in between. */
+static void late_records_come_in_their_order(void **state)
+{
+	const uint64_t second = 1000000000;
+	struct scene *scene = *state;
+	struct buf state_bytes = {0};
+	bool whole;
+
+	start_with(scene, 7, "first");
+	see_name_at(scene, 0, "applied", second);
+	see_name_at(scene, 0, "two", 5 * second);
+	see_name_at(scene, 0, "four", 7 * second);
+	assert_int_equal(task_log_absorb(scene->task_log), 0);
+	see_name_at(scene, 1, "late", second / 2); /* later than any ring is drained */
+	see_name_at(scene, 1, "one", 4 * second);
+	see_name_at(scene, 1, "three", 6 * second);
+	see_name_at(scene, 0, "five", 8 * second);
+	cut(scene);
+	task_log_window(scene->task_log, 4 * second, NULL);
+	cut(scene);
+	assert_int_equal(task_log_put(scene->task_log, &state_bytes, &whole), 0);
+	assert_true(whole);
+	assert_names(&state_bytes,
+		     "late@0 one@4000000000 two@5000000000 three@6000000000 four@7000000000 five@8000000000 ");
+	buf_fini(&state_bytes);
+}
+
+static uint64_t cpu_ns_of_absorbing(struct scene *scene)
+{
+	const uint64_t from_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	assert_int_equal(task_log_absorb(scene->task_log), 0);
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns;
+}
+
+/* Beside a load that makes hundreds of thousands of records a second the output would not be switched in time. */
+static void what_was_kept_is_not_sorted_again(void **state)
+{
+	enum { KEPT = 200000, TIMES = 100 };
+	struct scene *scene = *state;
+	struct buf comms = {0};
+	uint64_t all_ns, more_ns = 0;
+
+	start_with(scene, 7, "first");
+	for (uint64_t i = 0; i < KEPT; i++) {
+		const uint64_t time = 1 + (i * 7919) % KEPT; /* a prime: in no order */
+		put_comm(&comms, 7, "name");
+		memcpy(comms.data + comms.len - sizeof(time), &time, sizeof(time));
+	}
+	see(scene, &comms);
+	all_ns = cpu_ns_of_absorbing(scene);
+	for (int i = 0; i < TIMES; i++) {
+		see_name_at(scene, 1, "late", KEPT - 10);
+		more_ns += cpu_ns_of_absorbing(scene);
+	}
+	assert_true(more_ns < 5 * all_ns);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +341,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_state_has_what_each_stream_dropped, begin, end),
 		cmocka_unit_test_setup_teardown(the_state_is_as_of_when_the_streams_were_drained, begin, end),
 		cmocka_unit_test_setup_teardown(the_state_is_as_of_when_it_was_held, begin, end),
+		cmocka_unit_test_setup_teardown(late_records_come_in_their_order, begin, end),
+		cmocka_unit_test_setup_teardown(what_was_kept_is_not_sorted_again, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "perfdata/sample.h"
 #include "record/output/data_files.h"
 #include "record/setup/plan.h"
@@ -53,8 +54,10 @@ struct task_log {
 	uint64_t newest;       /* time of the newest event */
 	uint64_t keep_from_ns; /* later events are not applied to the table yet; UINT64_MAX: all are */
 	struct buf log;
-	struct entry *entries; /* heap */
+	struct entry *entries; /* heap; by time */
+	size_t first;          /* those in front of it are applied */
 	size_t nr_entries, room;
+	size_t applied_bytes; /* of the log */
 	pthread_mutex_t drain_lock;
 	bool until_drained; /* task_log_hold(); under drain_lock, like this: */
 	bool drained;       /* a stream has begun to be */
@@ -211,9 +214,47 @@ static int by_time(const void *a, const void *b)
 	return (one->position > other->position) - (one->position < other->position);
 }
 
+static bool are_sorted(const struct entry *entries, size_t nr)
+{
+	size_t i = 1;
+
+	while (i < nr && by_time(&entries[i - 1], &entries[i]) < 0)
+		i++;
+	return i >= nr;
+}
+
+/*
+ * The entries behind the first nr_sorted join them. Of a fast load seconds are kept, and rings are drained many times a
+ * second: only the new ones are sorted, and only the old ones that are later than the first of them are moved.
+ */
+static void sort_new(struct task_log *task_log, size_t nr_sorted)
+{
+	size_t nr_new = task_log->nr_entries - nr_sorted;
+
+	if (!nr_new)
+		return;
+	struct entry *entries = task_log->entries + task_log->first; /* what is applied stays where it is */
+	nr_sorted -= task_log->first;
+	if (!are_sorted(entries + nr_sorted, nr_new))
+		qsort(entries + nr_sorted, nr_new, sizeof(*entries), by_time);
+	if (!nr_sorted || by_time(&entries[nr_sorted - 1], &entries[nr_sorted]) < 0)
+		return;
+	AUTO_FREE struct entry *added = malloc(nr_new * sizeof(*added));
+	if (!added) {
+		qsort(entries, nr_sorted + nr_new, sizeof(*entries), by_time);
+		return;
+	}
+	memcpy(added, entries + nr_sorted, nr_new * sizeof(*added));
+	for (size_t to = nr_sorted + nr_new; nr_new;) {
+		const bool is_old = nr_sorted && by_time(&entries[nr_sorted - 1], &added[nr_new - 1]) > 0;
+		entries[--to] = is_old ? entries[--nr_sorted] : added[--nr_new];
+	}
+}
+
 /* What lies in the taps joins the log. */
 static int take_taps(struct task_log *task_log)
 {
+	const size_t nr_sorted = task_log->nr_entries;
 	int err = 0;
 
 	for (uint32_t i = 0; i < task_log->nr_taps; i++) {
@@ -231,8 +272,7 @@ static int take_taps(struct task_log *task_log)
 		}
 		buf_fini(&chunks);
 	}
-	if (task_log->nr_entries)
-		qsort(task_log->entries, task_log->nr_entries, sizeof(*task_log->entries), by_time);
+	sort_new(task_log, nr_sorted);
 	task_log->lost |= err != 0;
 	return err;
 }
@@ -244,21 +284,27 @@ static int apply_entry(struct task_log *task_log, const struct entry *entry)
 			       (const struct perf_event_header *)(const void *)(task_log->log.data + entry->at));
 }
 
-/* The log without what was applied to the table. */
-static int compact(struct task_log *task_log, size_t nr_kept)
+/* The log without what was applied to the table. Not until that is half of it: a record is not to be moved often. */
+static int compact(struct task_log *task_log)
 {
-	struct buf kept = {0};
+	const size_t nr_left = task_log->nr_entries - task_log->first;
+	struct buf left = {0};
 
-	for (size_t i = 0; i < nr_kept; i++) {
+	if (task_log->applied_bytes < task_log->log.len - task_log->applied_bytes)
+		return 0;
+	for (size_t i = 0; i < nr_left; i++) {
 		struct entry *entry = &task_log->entries[i];
-		size_t at = kept.len;
-		buf_put(&kept, task_log->log.data + entry->at, entry->size);
+		*entry = task_log->entries[task_log->first + i];
+		size_t at = left.len;
+		buf_put(&left, task_log->log.data + entry->at, entry->size);
 		entry->at = at;
 	}
 	buf_fini(&task_log->log);
-	task_log->log = kept;
-	task_log->nr_entries = kept.failed ? 0 : nr_kept;
-	return kept.failed ? -ENOMEM : 0;
+	task_log->log = left;
+	task_log->applied_bytes = 0;
+	task_log->first = 0;
+	task_log->nr_entries = left.failed ? 0 : nr_left;
+	return left.failed ? -ENOMEM : 0;
 }
 
 /* Does the output have it for which the initial state is? */
@@ -272,17 +318,24 @@ static bool is_of_output(const struct task_log *task_log, const struct entry *en
 /* Applies what is older to the table; `past`: but nothing that the output has. */
 static int apply(struct task_log *task_log, uint64_t until, bool past)
 {
-	size_t nr_kept = 0;
+	struct entry *entries = task_log->entries;
+	size_t i = task_log->first, nr_kept = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < task_log->nr_entries; i++) {
-		const struct entry *entry = &task_log->entries[i];
-		if (entry->time >= until || (past && is_of_output(task_log, entry)))
-			task_log->entries[nr_kept++] = *entry;
-		else if (!err)
-			err = apply_entry(task_log, entry);
+	for (; i < task_log->nr_entries && entries[i].time < until; i++) {
+		const struct entry entry = entries[i];
+		if (past && is_of_output(task_log, &entry)) {
+			entries[task_log->first + nr_kept++] = entry;
+			continue;
+		}
+		task_log->applied_bytes += entry.size;
+		if (!err)
+			err = apply_entry(task_log, &entry);
 	}
-	int compact_err = nr_kept < task_log->nr_entries ? compact(task_log, nr_kept) : 0;
+	if (nr_kept)
+		memmove(entries + i - nr_kept, entries + task_log->first, nr_kept * sizeof(*entries));
+	task_log->first = i - nr_kept;
+	int compact_err = compact(task_log);
 	err = err ? err : compact_err;
 	task_log->lost |= err != 0;
 	return err;
@@ -365,7 +418,7 @@ static uint64_t drained_until(struct task_log *task_log)
 
 	pthread_mutex_lock(&task_log->drain_lock);
 	const bool drained = task_log->until_drained && task_log->drained;
-	for (size_t i = task_log->nr_entries; drained && i-- > 0 && !newest;) {
+	for (size_t i = task_log->nr_entries; drained && i-- > task_log->first && !newest;) {
 		const struct entry *entry = &task_log->entries[i]; /* by time */
 		if (entry->position < task_log->taps[entry->tap].drained)
 			newest = entry->time;
@@ -406,11 +459,12 @@ void task_log_end(struct task_log *task_log)
 		cut(&task_log->taps[i].hook, UINT64_MAX);
 }
 
-static void put_past(const struct task_log *task_log, struct buf *out)
+/* What is not applied to the table; `past`: but for what the output has. */
+static void put_waiting(const struct task_log *task_log, bool past, struct buf *out)
 {
-	for (size_t i = 0; i < task_log->nr_entries; i++) {
+	for (size_t i = task_log->first; i < task_log->nr_entries; i++) {
 		const struct entry *entry = &task_log->entries[i];
-		if (!is_of_output(task_log, entry))
+		if (!past || !is_of_output(task_log, entry))
 			buf_put(out, task_log->log.data + entry->at, entry->size);
 	}
 }
@@ -429,7 +483,7 @@ int task_log_put(struct task_log *task_log, struct buf *out, bool *ret_whole)
 		err = apply(task_log, task_log->keep_from_ns, true);
 	if (!err) {
 		task_table_put(task_log->table, out);
-		put_past(task_log, out);
+		put_waiting(task_log, true, out);
 	}
 	/* Until the housekeeping thread says again what is retained. */
 	task_log->keep_from_ns = task_log->windowed && task_log->timed ? 0 : UINT64_MAX;
@@ -446,7 +500,7 @@ bool task_log_put_known(struct task_log *task_log, struct buf *out)
 	pthread_mutex_lock(&task_log->lock);
 	const int err = take_taps(task_log);
 	task_table_put(task_log->table, out);
-	buf_put(out, task_log->log.data, task_log->log.len);
+	put_waiting(task_log, false, out);
 	const bool is_whole = !err && task_log->begun && !task_log->lost;
 	pthread_mutex_unlock(&task_log->lock);
 	return is_whole && !out->failed;
