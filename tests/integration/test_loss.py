@@ -53,6 +53,23 @@ def test_the_end_claims_no_more_than_the_file(millrace, lossy):
         assert float(words[2]) >= loss['covered_percent'] - 0.01 and float(worst[2]) <= longest_ms + 0.001
 
 
+@pytest.mark.parametrize('mode, pages, enough', [('dwarf', 1, 16), ('dwarf', 2, 16), ('unwind', 1, 32),
+                                                 ('unwind', 4, 32)])
+def test_stacks_that_no_ring_holds(mode, pages, enough, millrace, programs, tmp_path):
+    """It is told at the start, and what is recommended is enough."""
+    def record(ring):
+        return millrace('record', '-e', 'cpu-clock', '-F', '200', '--call-graph', mode, '-m', ring, '-o',
+                        tmp_path / 'p.data', '--', programs / 'spin', '-t', '1', '-m', '200').err
+
+    first, *rest = record(str(pages)).splitlines()
+    assert re.search(rf'samples with {enough // 2} KiB of a stack \(--call-graph {mode}\) do not fit into rings of '
+                     rf'{4 * pages} KiB, and are all lost: -m {enough}K has room', first)
+    assert f'what would have prevented it: larger rings, -m {enough}K' in '\n'.join(rest)
+    assert 'captured 0 samples' in '\n'.join(rest)
+    err = record(f'{enough}K')
+    assert 'do not fit' not in err and not re.search('captured 0 samples', err), err
+
+
 def test_report(millrace, lossy):
     file, data, _ = lossy
     check_law(millrace, file, 'getppid', MADE)

@@ -669,6 +669,11 @@ static void test_coverage(void **state)
 	entries[0].count = 41;
 	assert_int_equal(cover(entries, 1, params).enough_bytes, 16384);
 
+	/* Not one into which a sample does not fit. */
+	params.least_ring_bytes = 65536;
+	assert_int_equal(cover(entries, 1, params).enough_bytes, 65536);
+	params.least_ring_bytes = 0;
+
 	/* A gap that the largest ring would not have held. */
 	params.most_ring_bytes = 8192;
 	coverage = cover(entries, 1, params);

@@ -93,9 +93,10 @@ int event_list_configure(struct event_list *list, const struct event_options *op
 bool attr_is_dummy(const struct perf_event_attr *attr);
 
 /* Of a list that is configured. */
-bool event_list_copies_stacks(const struct event_list *list); /* whether samples of any event have stacks */
-bool event_list_unwinds(const struct event_list *list);       /* whether any of those is stored as a call chain */
-bool event_list_only_unwinds(const struct event_list *list);  /* whether there are stacks, and all of them are */
+bool event_list_copies_stacks(const struct event_list *list);       /* whether samples of any event have stacks */
+bool event_list_unwinds(const struct event_list *list);             /* whether any of those is stored as a call chain */
+bool event_list_only_unwinds(const struct event_list *list);        /* whether there are stacks, and all of them are */
+uint32_t event_list_most_dump_bytes(const struct event_list *list); /* of the stack, in a sample of any event */
 /* Between two samples on a CPU, at least, in ns; 0: an event may come at any time. */
 uint64_t event_list_interval_ns(const struct event_list *list);
 

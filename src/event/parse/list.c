@@ -323,6 +323,16 @@ bool event_list_copies_stacks(const struct event_list *list)
 	return false;
 }
 
+uint32_t event_list_most_dump_bytes(const struct event_list *list)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < list->nr; i++)
+		if (list->events[i].attr.sample_stack_user > most)
+			most = list->events[i].attr.sample_stack_user;
+	return most;
+}
+
 bool event_list_unwinds(const struct event_list *list)
 {
 	for (size_t i = 0; i < list->nr; i++)

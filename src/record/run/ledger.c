@@ -291,7 +291,7 @@ static size_t enough_bytes(const struct coverage_params *params, uint64_t lost)
 	uint64_t need = params->ring_bytes + lost * record;
 	size_t bytes = params->ring_bytes ? params->ring_bytes : 1;
 
-	while (bytes < need && bytes < (size_t)1 << 40)
+	while ((bytes < need || bytes < params->least_ring_bytes) && bytes < (size_t)1 << 40)
 		bytes *= 2;
 	return bytes;
 }

@@ -105,6 +105,7 @@ struct coverage_params {
 	size_t nr_places;                   /* used when there is no `losses` */
 	size_t ring_bytes, most_ring_bytes; /* most: the largest ring that is recommended */
 	uint64_t drained_bytes, nr_samples; /* to compute the average size of a record */
+	size_t least_ring_bytes;            /* no smaller ring is recommended */
 };
 int coverage_make(const struct coverage_params *params, struct coverage *ret);
 

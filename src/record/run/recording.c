@@ -951,6 +951,7 @@ static void add_coverage(struct recording *rec, struct recording_result *result)
 		.most_ring_bytes =
 			(size_t)(memory_bytes / PART_OF_MEMORY / (rec->plan.nr_places ? rec->plan.nr_places : 1)),
 		.nr_samples = result->nr_samples,
+		.least_ring_bytes = ring_sizes_least_bytes(event_list_most_dump_bytes(rec->options->events)),
 	};
 
 	/* Out of memory: then it is not known. */

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "event/parse/configure.h"
 #include "event/parse/event.h"
 #include "event/parse/open.h"
 #include "perfdata/callchain.h"
@@ -460,6 +461,25 @@ static void note_children(const struct event_list *events)
 				 events->events[i].name);
 }
 
+/* The kernel copies a stack as a whole or, where the ring is smaller, not at all: linux/kernel/events/ring_buffer.c. */
+static void note_small_rings(const struct eventset *set)
+{
+	enum { OTHER_FIELDS = 64 }; /* at the least */
+	const size_t ring_bytes = set->ring_pages * (size_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t i = 0; i < set->events->nr; i++) {
+		const struct event *event = &set->events->events[i];
+		const size_t dump_bytes = event->attr.sample_stack_user;
+		if (dump_bytes + OTHER_FIELDS < ring_bytes || attr_is_dummy(&event->attr))
+			continue;
+		log_note("%s: samples with %.4g KiB of a stack (--call-graph %s) do not fit into rings of %zu KiB, and "
+			 "are all lost: -m %zuK has room",
+			 event->name, (double)dump_bytes / 1024, event->unwinds ? "unwind" : "dwarf", ring_bytes / 1024,
+			 ring_sizes_least_bytes(dump_bytes) / 1024);
+		return;
+	}
+}
+
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr)
 {
@@ -480,11 +500,13 @@ int eventset_open(struct eventset *set, const struct plan *plan, struct event_li
 		err = open_slots(set, reterr);
 	if (!err)
 		err = make_rings(set, sizes, reterr);
-	if (err)
+	if (err) {
 		eventset_close(set);
-	else
-		note_children(events);
-	return err;
+		return err;
+	}
+	note_children(events);
+	note_small_rings(set);
+	return 0;
 }
 
 static void free_renames(struct ring_renames *renames)

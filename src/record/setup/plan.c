@@ -382,6 +382,16 @@ void ring_sizes_fit(const struct plan *plan, struct ring_sizes sizes, size_t *da
 	}
 }
 
+size_t ring_sizes_least_bytes(size_t dump_bytes)
+{
+	enum { OTHER_FIELDS = 1 << 10 }; /* registers, and the kernel's part of the call chain */
+	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+
+	while (bytes <= dump_bytes + OTHER_FIELDS)
+		bytes *= 2;
+	return bytes;
+}
+
 size_t ring_sizes_large_pages(const struct plan *plan, struct ring_sizes sizes, uint64_t memory_bytes)
 {
 	size_t pages = LARGE_BYTES / (size_t)sysconf(_SC_PAGESIZE), least = ring_sizes_default_pages();

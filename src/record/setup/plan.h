@@ -120,6 +120,9 @@ uint64_t ring_sizes_bytes(const struct plan *plan, size_t data_pages, size_t sid
  */
 void ring_sizes_fit(const struct plan *plan, struct ring_sizes sizes, size_t *data_pages, size_t *side_pages);
 
+/* The size in bytes of the smallest ring that has room for a sample with so many bytes of a stack. */
+size_t ring_sizes_least_bytes(size_t dump_bytes);
+
 /*
  * The size in pages of the largest data rings to ask for. They hold the records of some 20 ms, for times in which
  * storing holds up the drain; less if memory_bytes, the memory of the machine, is too small. 0: no larger than the
