@@ -97,6 +97,24 @@ def test_foreign_process(paranoid, record_unprivileged):
     assert 'event cs: process 1 may not be watched' in err
 
 
+@pytest.mark.parametrize('mode, why', [(0o4755, 'is set-user-ID'), (0o2755, 'is set-group-ID'),
+                                       (0o711, 'may not be read'), (0o755, None)])
+def test_programs_with_other_rights(paranoid, record_unprivileged, programs, mode, why):
+    """Linux ends the events of a task that runs one: the kernel counts nothing as lost."""
+    paranoid(2)
+    with tempfile.TemporaryDirectory() as directory:
+        pathlib.Path(directory).chmod(0o755)
+        if os.statvfs(directory).f_flag & os.ST_NOSUID:
+            pytest.skip(f'{directory} is mounted with nosuid')
+        copy = shutil.copy(programs / 'spin', directory)
+        pathlib.Path(copy).chmod(mode)
+        err = record_unprivileged('-e', 'cpu-clock:u', '--', copy, '-t', '1', '-m', '100').err
+    said = (f'no samples: {copy} {why}, and Linux ends the events of a task that runs such a program: record as root, '
+            'or all CPUs (-a)')
+    assert said in err if why else 'no samples' not in err, err
+    assert ('captured 0 samples' in err) == bool(why), err
+
+
 def test_probes_take_a_right(paranoid, record_unprivileged):
     if not os.path.exists('/sys/bus/event_source/devices/uprobe'):
         pytest.skip('this kernel has no uprobes')

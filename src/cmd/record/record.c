@@ -26,6 +26,7 @@
 #include "record/output/output_path.h"
 #include "record/run/recording.h"
 #include "record/setup/target.h"
+#include "record/setup/workload.h"
 #include "sysinfo/thread.h"
 
 enum {
@@ -225,6 +226,18 @@ static void hint_children(const struct target *target, const struct event_list *
 		 (int)target->pids[0]);
 }
 
+/* What the kernel keeps from those who may not watch everything. */
+static void hint_rights(const struct recording_options *recording, const char *where)
+{
+	const bool only_workload = recording->target->kind == EVENT_TARGET_WORKLOAD;
+	const char *why = only_workload ? workload_why_not_watched(recording->workload[0]) : NULL;
+
+	if (why)
+		log_note("no samples%s: %s %s, and Linux ends the events of a task that runs such a program: record "
+			 "%sall CPUs (-a)",
+			 where, recording->workload[0], why, geteuid() ? "as root, or " : "");
+}
+
 /* The vendor's name: CPUID with EAX 0, in EBX, EDX and ECX. */
 static bool has_amd_cpus(void)
 {
@@ -318,8 +331,11 @@ static int record(struct record_options *options, int argc, char **argv, int fir
 		log_error("%s", diag.text);
 	if (result.output || !err)
 		record_summary_print(&result);
-	if (!err && has_no_samples(options, &result))
-		hint_children(&target, &options->events, result.nr_samples ? " on a CPU" : "");
+	if (!err && has_no_samples(options, &result)) {
+		const char *where = result.nr_samples ? " on a CPU" : "";
+		hint_children(&target, &options->events, where);
+		hint_rights(&recording, where);
+	}
 	if (!err && result.change == OUTPUT_REMOVED)
 		err = -ENOENT;
 	if (!err && options->bundle)

@@ -11,7 +11,9 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -77,15 +79,17 @@ static int check_interpreter(const char *path, struct diag *reterr)
 }
 
 /* execvp(3) would find out too, but only when everything is open. */
-static int find_program(const char *program, struct diag *reterr)
+static int find_program(const char *program, char **ret_path, struct diag *reterr)
 {
 	struct stat st;
 	const char *path = getenv("PATH");
 	int err = 0;
 
 	if (strchr(program, '/')) {
-		if (can_run(program))
+		if (can_run(program)) {
+			*ret_path = strdup(program);
 			return check_interpreter(program, reterr);
+		}
 		err = stat(program, &st) ? -errno : -EACCES;
 		return diag_set(reterr, err, "%s: %s", program, strerror(-err));
 	}
@@ -97,19 +101,47 @@ static int find_program(const char *program, struct diag *reterr)
 			candidate = NULL;
 		if (candidate && can_run(candidate)) {
 			err = check_interpreter(candidate, reterr);
-			if (!err)
+			if (!err) {
+				*ret_path = take_ptr(candidate);
 				return 0;
+			}
 		}
 		dir = dir[len] ? dir + len + 1 : NULL;
 	}
 	return err ? err : diag_set(reterr, -ENOENT, "%s: no such program in PATH", program);
 }
 
+/*
+ * begin_new_exec() in linux/fs/exec.c calls perf_event_exit_task() unless the new memory may be dumped by its user. On
+ * a mount with nosuid, and with fs.suid_dumpable=1, it may.
+ */
+const char *workload_why_not_watched(const char *program)
+{
+	AUTO_FREE char *path = NULL;
+	struct statvfs mount;
+	struct stat st;
+	long dumpable = 0;
+
+	fd_slurp_long("/proc/sys/fs/suid_dumpable", &dumpable);
+	if (find_program(program, &path, NULL) || !path || stat(path, &st) || dumpable == 1)
+		return NULL;
+	if (access(path, R_OK))
+		return "may not be read";
+	if (statvfs(path, &mount) || mount.f_flag & ST_NOSUID)
+		return NULL;
+	if (st.st_mode & S_ISUID && st.st_uid != geteuid())
+		return "is set-user-ID";
+	if (st.st_mode & S_ISGID && st.st_mode & S_IXGRP && st.st_gid != getegid())
+		return "is set-group-ID";
+	return geteuid() && getxattr(path, "security.capability", NULL, 0) > 0 ? "has file capabilities" : NULL;
+}
+
 int workload_fork(struct workload *workload, char *const argv[], enum workload_flags flags, const void *sigmask,
 		  struct diag *reterr)
 {
+	AUTO_FREE char *path = NULL;
 	int cork[2], failure[2];
-	int err = find_program(argv[0], reterr);
+	int err = find_program(argv[0], &path, reterr);
 
 	if (err)
 		return err;

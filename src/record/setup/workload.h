@@ -40,6 +40,12 @@ enum workload_flags {
 int workload_fork(struct workload *workload, char *const argv[], enum workload_flags flags, const void *sigmask,
 		  struct diag *reterr);
 
+/*
+ * Why the kernel ends the events of a task that runs this program, but for those of whole CPUs: it gets other rights
+ * by that, or may not be read. Static text, such as "is set-user-ID"; NULL: no reason is known.
+ */
+const char *workload_why_not_watched(const char *program);
+
 /* Makes the process exec. 0, or -errno of the exec, with the program's name in the diag. */
 int workload_release(struct workload *workload, const char *program, struct diag *reterr);
 
