@@ -87,6 +87,24 @@ def test_normal_events_beside_overwritten_ones(millrace, perf, programs, need_tr
     assert sum('getppid' in line for line in done.out.splitlines()) >= by_attr[0]
 
 
+@pytest.mark.parametrize('mode', ['dwarf', 'unwind'])
+def test_a_snapshot_without_samples_says_so(mode, millrace, programs, need_tracefs, tmp_path):
+    """Few stacks have room in a ring, and the kernel writes on while it is copied."""
+    for _ in range(5):
+        done = millrace('record', '--switch-output=1s', '--overwrite', '-m', '8', '--call-graph', mode, '-e',
+                        'raw_syscalls:sys_enter', '-o', tmp_path / 'p.data', '--', programs / 'syscalls', '-t', '2',
+                        '-n', '100000')
+        *snapshots, _ = re.findall(r'wrote .*: (\d+) samples, .*; lost 0(.*)', done.err)
+        assert all(int(nr) or 'overwritten while copied' in said for nr, said in snapshots), done.err
+        nr_emptied = sum(int(nr) for nr in re.findall(r'; nothing of (\d) rings?: overwritten while copied', done.err))
+        if nr_emptied:
+            break
+    else:
+        pytest.skip('something was left in every ring')
+    assert done.err.count('larger rings (-m), smaller copies of stacks (--call-graph dwarf,SIZE or unwind,SIZE)') == 1
+    assert f'  {nr_emptied} overwritten ring' in done.err
+
+
 def test_a_directory_keeps_them_in_its_main_file(millrace, perf, programs, need_tracefs, tmp_path):
     file = tmp_path / 'd.data'
     millrace('record', '--threads', '-e', 'raw_syscalls:sys_enter/overwrite/', '-m', '1', '-o', file, '--',

@@ -187,6 +187,7 @@ static void no_time_is_whole_when_nothing_is_left(void **state)
 	assert_int_equal(records.len, 0);
 	assert_true(whole_from_ns == UINT64_MAX);
 	assert_int_equal(overwrite_counters(fake.overwrite).nr_overwritten, 1);
+	assert_int_equal(overwrite_counters(fake.overwrite).nr_emptied, 1);
 	close_fake(&fake);
 }
 

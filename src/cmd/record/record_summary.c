@@ -208,6 +208,10 @@ static void print_overwrite(const struct overwrite_counters *overwrite)
 	log_verbose("%llu snapshots of overwritten rings: %llu records, %llu bytes",
 		    (unsigned long long)overwrite->nr_snapshots, (unsigned long long)overwrite->nr_records,
 		    (unsigned long long)overwrite->bytes);
+	if (overwrite->nr_emptied)
+		log_note("  %llu overwritten ring%s gave nothing to a snapshot: overwritten while copied; larger rings "
+			 "(-m) leave some",
+			 (unsigned long long)overwrite->nr_emptied, text_s(overwrite->nr_emptied));
 	if (overwrite->nr_broken)
 		log_note("  %llu overwritten ring%s held broken records", (unsigned long long)overwrite->nr_broken,
 			 text_s(overwrite->nr_broken));

@@ -467,6 +467,7 @@ static void put_taken(struct overwrite *overwrite, const struct place *place, co
 	overwrite->counters.nr_records += taken->nr_records;
 	overwrite->counters.nr_broken += taken->nr_broken;
 	overwrite->counters.nr_overwritten += taken->overwritten;
+	overwrite->counters.nr_emptied += taken->overwritten && !taken->nr_records;
 	overwrite->counters.bytes += taken->bytes;
 	if (from_ns > out->whole_from_ns)
 		out->whole_from_ns = from_ns;

@@ -22,6 +22,7 @@ struct writer;
 struct overwrite_counters {
 	uint64_t nr_snapshots, nr_records, bytes;
 	uint64_t nr_overwritten; /* rings, in all snapshots, of which records were overwritten */
+	uint64_t nr_emptied;     /* rings of which all records were, while they were copied */
 	uint64_t nr_broken;      /* rings with a damaged record header; never seen */
 };
 

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "event/parse/configure.h"
 #include "record/build_ids/object_watch.h"
 #include "record/drain/overwrite.h"
 #include "record/drain/readers.h"
@@ -49,6 +50,7 @@ struct finisher_job {
 	struct off_cpu_window window; /* of records of the overwrite rings */
 	uint64_t marked_ns;           /* up to then the snapshot before has them; 0: there is none */
 	bool overwritten;             /* before the window there are some that are not whole */
+	uint64_t nr_emptied;          /* overwrite rings that were overwritten while they were copied */
 	struct overwrite *overwrite;  /* borrowed; of the last file: its records go there, too. NULL: none */
 	unsigned next_output;         /* object_watch_next_output(); 0: its initial state comes at its end */
 };
@@ -77,6 +79,9 @@ static void log_finished(const struct output_params *params, const struct finish
 	if (job->lost_task_events)
 		buf_printf(&line, "; lost %llu task event%s (mmap, comm, fork, exit)",
 			   (unsigned long long)job->lost_task_events, text_s(job->lost_task_events));
+	if (job->nr_emptied)
+		buf_printf(&line, "; nothing of %llu ring%s: overwritten while copied",
+			   (unsigned long long)job->nr_emptied, text_s(job->nr_emptied));
 	if (params->options->rotation.history_ns)
 		buf_printf(&line, "; the last %.3f s", output->history_s);
 	log_note("%s", buf_text(&line));
@@ -587,6 +592,32 @@ static int account(struct rotation *rotation, struct finisher_job *job)
 	return err ? err : add_loss_records(rotation, job);
 }
 
+/* The kernel writes into the rings on while they are copied: one that holds few samples may be overwritten by then. */
+static void note_emptied(const struct rotation *rotation)
+{
+	const bool dumps = event_list_copies_stacks(rotation->params->set->events);
+
+	log_note(
+		"overwritten rings of %zu KiB hold so few records that they are overwritten before they can be copied: "
+		"larger rings (-m)%s, or fewer samples (-c, -F) leave some",
+		rotation->params->set->ring_pages * (size_t)sysconf(_SC_PAGESIZE) / 1024,
+		dumps ? ", smaller copies of stacks (--call-graph dwarf,SIZE or unwind,SIZE)" : "");
+}
+
+/* The records of the overwrite rings, as they were when the switch began. */
+static int collect_overwritten(struct rotation *rotation, struct finisher_job *job)
+{
+	const uint64_t nr_before = overwrite_counters(rotation->overwrite).nr_emptied;
+	uint64_t whole_from_ns = 0;
+	int err = overwrite_collect(rotation->overwrite, &job->records, &whole_from_ns);
+
+	job->nr_emptied = overwrite_counters(rotation->overwrite).nr_emptied - nr_before;
+	if (job->nr_emptied && !nr_before)
+		note_emptied(rotation);
+	begin_window(job, whole_from_ns);
+	return err;
+}
+
 /*
  * All readers have the next output: the former one is to be finished, and the initial state of the next one is as of
  * now.
@@ -599,9 +630,7 @@ static int complete(struct rotation *rotation, struct diag *reterr)
 	exchange(rotation);
 	rotation->job = NULL;
 	rotation->nr_switches++;
-	uint64_t whole_from_ns = 0;
-	int err = overwrite_collect(rotation->overwrite, &job->records, &whole_from_ns);
-	begin_window(job, whole_from_ns);
+	int err = collect_overwritten(rotation, job);
 	if (!err)
 		err = account(rotation, job);
 	if (err)
