@@ -104,6 +104,14 @@ static size_t copy_with(const uint8_t *record, const struct dump *dump, uint64_t
 	return header.size;
 }
 
+size_t stack_cut_sample(const uint8_t *record, struct span stack, uint64_t keep, uint8_t *to)
+{
+	struct dump dump = {.at = (size_t)((const uint8_t *)stack.ptr - record), .used = stack.len};
+
+	memcpy(&dump.size, record + dump.at - sizeof(dump.size), sizeof(dump.size));
+	return copy_with(record, &dump, keep, to);
+}
+
 static void count_short(struct stack_cutter *cutter, size_t event, const struct sample *sample)
 {
 	bool known = sample->present & PERF_SAMPLE_CPU && sample->cpu < cutter->nr_cpus;

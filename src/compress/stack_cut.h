@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/span.h"
+
 struct event_desc;
 struct extent_stats;
 struct stack_cutter;
@@ -36,6 +38,12 @@ size_t stack_cut(struct stack_cutter *cutter, uint8_t *record, uint64_t most);
  * Returns the length of the copy in bytes.
  */
 size_t stack_cut_copy(struct stack_cutter *cutter, const uint8_t *record, uint64_t most, uint8_t *to);
+
+/*
+ * Copies a SAMPLE to `to`, with `keep` bytes of its stack: `stack` is the user_stack that sample_decode() has found in
+ * it, with a pointer. Returns the length of the copy, which is not longer.
+ */
+size_t stack_cut_sample(const uint8_t *record, struct span stack, uint64_t keep, uint8_t *to);
 
 /* How many stacks of an event were cut short to `most` bytes on a CPU so far (cpu -1: samples have no CPU field). */
 struct stack_cut_count {

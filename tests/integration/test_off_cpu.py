@@ -1148,3 +1148,23 @@ def test_words(millrace):
     for words in (['--off-cpu=soon'], ['--off-cpu=-1'], ['--off-cpu-wakers'], ['--off-cpu', '--no-timestamp']):
         done = millrace('record', *words, '-o', '/dev/null', '--', 'true', status=None)
         assert done.status and 'off-cpu' in done.err and len(done.err.splitlines()) == 1
+
+
+def test_stacks_of_tasks_that_wait_are_bounded(millrace, perf, tmp_path):
+    """Each of many tasks that wait has a copy of its stack: those for which there is no memory are counted."""
+    sleepers = 'import threading, time\nfor _ in range(400): threading.Thread(target=time.sleep, args=(1,)).start()'
+
+    def nr_without_user_part(*options):
+        path = tmp_path / 'perf.data'
+        done = millrace('record', '-e', 'dummy', '--off-cpu', '-o', path, '--call-graph', 'dwarf,32768', *options, '--',
+                        sys.executable, '-c', sleepers)
+        said = re.search(r'--off-cpu: (\d+) of (\d+) waits have no user part of their call chain', done.err)
+        assert not said or int(said[1]) < int(said[2])
+        chains = [chain.split('\n')[1:] for chain in perf('script', '-i', path, '-F', 'event,ip').out.split('\n\n')]
+        ips = [[int(line.split()[0], 16) for line in chain if line.strip()] for chain in chains]
+        return int(said[1]) if said else 0, sum(bool(chain) and all(ip >> 63 for ip in chain) for chain in ips)
+
+    nr_said, nr_kernel = nr_without_user_part('--buffer-memory=1M')
+    assert 0 < nr_said and 0 < nr_kernel
+    nr_said, nr_kernel_then = nr_without_user_part('--buffer-memory=64M')
+    assert not nr_said and nr_kernel_then < nr_kernel

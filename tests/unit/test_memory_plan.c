@@ -73,6 +73,26 @@ static void a_limit_that_leaves_no_rings_is_refused(void **state)
 	assert_int_equal(plan.pool_bytes, 7);
 }
 
+/* Of copies of stacks that are stored as they are: for them there is memory beside the pool. */
+static void stacks_of_tasks_that_wait_are_bounded(void **state)
+{
+	struct event event = clock_event(true, false), unwound = clock_event(true, true);
+	struct event_list stacks = {.events = &event, .nr = 1}, chains = {.events = &unwound, .nr = 1};
+	struct recording_options options = {.events = &stacks, .buffer_bytes = 4 * MIB, .max_memory = 16 * MIB};
+	struct memory_plan plan = {0};
+	struct diag diag;
+
+	(void)state;
+	assert_int_equal(made(&options).wait_bytes, 0);
+	options.sampling.off_cpu.on = true;
+	assert_int_equal(made(&options).wait_bytes, MIB);
+	assert_int_equal(made(&options).most_ring_bytes, 11 * MIB);
+	options.max_memory = 5 * MIB;
+	assert_int_equal(memory_plan_make(&options, &plan, &diag), -ENOMEM);
+	options.events = &chains;
+	assert_int_equal(made(&options).wait_bytes, 0);
+}
+
 static void history_has_the_default_of_the_pool(void **state)
 {
 	struct event_list none = {0};
@@ -154,6 +174,7 @@ int main(void)
 		cmocka_unit_test(named_sizes_are_kept),
 		cmocka_unit_test(a_limit_is_divided),
 		cmocka_unit_test(a_limit_that_leaves_no_rings_is_refused),
+		cmocka_unit_test(stacks_of_tasks_that_wait_are_bounded),
 		cmocka_unit_test(history_has_the_default_of_the_pool),
 		cmocka_unit_test(all_memory_is_ready_where_waiting_would_lose),
 		cmocka_unit_test(a_ring_has_room_for_stacks_that_are_unwound),

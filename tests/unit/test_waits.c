@@ -34,6 +34,15 @@ static int see(void *ctx, struct span left, const struct off_cpu_wait *wait, con
 	return 0;
 }
 
+static int ignore(void *ctx, struct span left, const struct off_cpu_wait *wait, const struct off_cpu_end *end)
+{
+	(void)ctx;
+	(void)left;
+	(void)wait;
+	(void)end;
+	return 0;
+}
+
 static struct waits *start(uint64_t min_ns, uint64_t start_ns)
 {
 	const struct waits_params params = {.min_ns = min_ns, .emit = see};
@@ -94,6 +103,32 @@ static void expect(size_t at, uint64_t end_ns, uint64_t ns, uint64_t runnable_ns
 	assert_int_equal(seen[at].wait.ns, ns);
 	assert_int_equal(seen[at].wait.runnable_ns, runnable_ns);
 	assert_int_equal(seen[at].wait.flags, flags);
+}
+
+/* What is large takes memory while the task waits only. */
+static void test_memory_of_stacks(void **state)
+{
+	static const uint8_t stack[65000];
+	const struct waits_params params = {.emit = ignore};
+	struct waits *waits = waits_new(&params);
+
+	(void)state;
+	assert_non_null(waits);
+	waits_start(waits, 0);
+	for (uint32_t tid = 1; tid <= 3; tid++) {
+		const struct waits_place place = {.time_ns = 1000, .pid = tid, .tid = tid};
+		for (int again = 0; again < 2; again++)
+			assert_int_equal(waits_leave(waits, &place, SLEEPING, 0, (struct span){stack, sizeof(stack)}),
+					 0);
+		assert_int_equal(waits_left_bytes(waits), tid * sizeof(stack));
+	}
+	assert_int_equal(waits_run(waits, &(struct waits_place){.time_ns = 2000, .pid = 1, .tid = 1}), 0);
+	assert_int_equal(waits_left_bytes(waits), 2 * sizeof(stack));
+	assert_int_equal(waits_exit(waits, &(struct waits_place){.time_ns = 2000, .pid = 2, .tid = 2}, false), 0);
+	assert_int_equal(waits_left_bytes(waits), sizeof(stack));
+	assert_int_equal(waits_stop(waits, 3000), 0);
+	assert_int_equal(waits_left_bytes(waits), 0);
+	waits_free(waits);
 }
 
 static void test_states(void **state)
@@ -649,6 +684,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_memory_of_stacks),
 		cmocka_unit_test(test_wake_up_on_the_way_out),
 		cmocka_unit_test(test_wake_up_behind_a_loss),
 		cmocka_unit_test(test_losses),

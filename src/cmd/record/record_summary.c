@@ -304,6 +304,11 @@ void record_summary_print(const struct recording_result *result)
 	print_freezes(result);
 	print_overwrite(&result->overwrite);
 	print_unwinding(&result->unwinding);
+	if (result->nr_no_room_stacks)
+		log_note("  --off-cpu: %llu of %llu waits have no user part of their call chain: there was no memory "
+			 "for "
+			 "more copies of stacks (--buffer-memory, --max-memory)",
+			 (unsigned long long)result->nr_no_room_stacks, (unsigned long long)result->nr_wait_stacks);
 	if (result->compressed)
 		print_compression(&result->packed);
 	print_storage(result);

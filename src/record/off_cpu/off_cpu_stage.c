@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "compress/stack_cut.h"
 #include "perfdata/ledger.h"
 #include "perfdata/record.h"
 #include "perfdata/sample.h"
@@ -61,6 +62,7 @@ struct off_cpu_stages {
 	/* Under its lock: */
 	struct waits *waits;
 	struct buf blank, sample;                 /* a record of which nothing is known; that is put together */
+	struct buf copy;                          /* of the one that a task took when it left the CPU */
 	struct ordered_record *place;             /* of the record that is taken */
 	bool on;                                  /* the events, as told of before the next snapshot */
 	struct buf found;                         /* struct off_cpu_task, for the next snapshot */
@@ -121,6 +123,30 @@ static bool read_field(struct span raw, struct tracepoint_field field, uint64_t 
 	return true;
 }
 
+/*
+ * What is kept of a sample until the task runs again: of a copy of a stack only what is of the stack, or nothing, as in
+ * samples of kernel threads. *ret is valid until the next call. 0 or -ENOMEM.
+ */
+static int shorten_left(struct off_cpu_stages *stages, const uint8_t *bytes, const struct sample *sample,
+			struct span *ret)
+{
+	const struct perf_event_header *record = (const void *)bytes;
+	const size_t most = stages->params.most_stack_bytes, stack_bytes = sample->user_stack.len;
+
+	*ret = (struct span){bytes, record->size};
+	if (!sample->user_stack.ptr)
+		return 0;
+	const bool has_room = !most || waits_left_bytes(stages->waits) + stack_bytes <= most;
+	stages->copy.len = 0;
+	uint8_t *to = buf_room(&stages->copy, record->size);
+	if (!to)
+		return -ENOMEM;
+	stages->counts.nr_stacks++;
+	stages->counts.nr_no_room += !has_room;
+	*ret = (struct span){to, stack_cut_sample(bytes, sample->user_stack, has_room ? stack_bytes : 0, to)};
+	return 0;
+}
+
 /* A sample that the task took when it left the CPU, and whose payload may say which task runs there now. */
 static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
 {
@@ -136,8 +162,10 @@ static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
 	if (place.tid == UINT32_MAX && fields->previous.bytes && read_field(sample.raw, fields->previous, &previous))
 		place.tid = (uint32_t)previous;
 	bool has_state = fields->state.bytes && read_field(sample.raw, fields->state, &state);
-	int err = waits_leave(stages->waits, &place, (uint32_t)state, has_state ? 0 : OFF_CPU_NO_STATE,
-			      (struct span){bytes, record->size});
+	struct span left;
+	int err = shorten_left(stages, bytes, &sample, &left);
+	if (!err)
+		err = waits_leave(stages->waits, &place, (uint32_t)state, has_state ? 0 : OFF_CPU_NO_STATE, left);
 	if (err || !fields->next.bytes || !read_field(sample.raw, fields->next, &next))
 		return err;
 	place.pid = UINT32_MAX;
@@ -597,6 +625,7 @@ static int account(struct stage_maker *maker, struct ledger *ledger)
 		{"short wait ns", now->short_ns - before->short_ns},
 		{"unknown waits", now->nr_unknown - before->nr_unknown},
 		{"unknown wait ns", now->unknown_ns - before->unknown_ns},
+		{"waits without stack", now->nr_no_room - before->nr_no_room},
 	};
 	for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]) && !err; i++)
 		if (costs[i].value)
@@ -674,6 +703,7 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	buf_fini(&stages->found);
 	buf_fini(&stages->left);
 	buf_fini(&stages->blank);
+	buf_fini(&stages->copy);
 	buf_fini(&stages->sample);
 	free(stages);
 }

@@ -31,6 +31,8 @@ struct off_cpu_params {
 	bool starts_later;                  /* the events are enabled later: off_cpu_switch() is called then */
 	bool in_snapshots; /* these events have overwrite rings: their records come by off_cpu_snapshot() */
 	uint64_t min_ns;   /* waits that are shorter are added up for each task */
+	/* Of tasks that wait: if copies of their stacks would take more memory, waits have none. 0: no limit */
+	size_t most_stack_bytes;
 	/*
 	 * Adds up how many records of each ring the kernel has dropped so far, by the number of off_cpu_add_ring().
 	 * Called by workers. NULL: not known before the end.
@@ -101,5 +103,6 @@ struct off_cpu_counts {
 	uint64_t nr_waits, wait_ns;      /* written one by one */
 	uint64_t nr_short, short_ns;     /* added up */
 	uint64_t nr_unknown, unknown_ns; /* records were lost in between */
+	uint64_t nr_stacks, nr_no_room;  /* copies of stacks that came; for which there was no memory */
 };
 struct off_cpu_counts off_cpu_counts(struct off_cpu_stages *stages);

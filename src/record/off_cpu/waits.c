@@ -54,6 +54,7 @@ struct waits {
 	struct buf last;         /* uint32_t, by CPU: the task that ran there last; 0: none did */
 	struct buf gaps;         /* struct gap, in the order of time, with some between them */
 	struct buf gaps_of_cpus; /* struct buf, by CPU + 1: likewise, of that CPU; of any */
+	size_t left_bytes;       /* of task.left, all */
 	bool started;
 	uint64_t start_ns;
 };
@@ -65,6 +66,38 @@ struct waits *waits_new(const struct waits_params *params)
 	if (waits)
 		waits->params = *params;
 	return waits;
+}
+
+/* A copy of a stack is as large as those of thousands of call chains: only while the task waits. */
+static void drop_left(struct waits *waits, struct task *task)
+{
+	enum { KEPT = 1024 };
+
+	task->left.len = 0;
+	if (task->left.room <= KEPT)
+		return;
+	waits->left_bytes -= task->left.room;
+	buf_fini(&task->left);
+}
+
+static int put_left(struct waits *waits, struct task *task, struct span left)
+{
+	drop_left(waits, task);
+	if (left.len > task->left.room) {
+		void *data = realloc(task->left.data, left.len);
+		if (!data)
+			return -ENOMEM;
+		waits->left_bytes += left.len - task->left.room;
+		task->left.data = data;
+		task->left.room = left.len;
+	}
+	buf_put(&task->left, left.ptr, left.len);
+	return buf_status(&task->left);
+}
+
+size_t waits_left_bytes(const struct waits *waits)
+{
+	return waits->left_bytes;
 }
 
 static void task_free(struct task *task)
@@ -124,6 +157,7 @@ static struct task *make(struct waits *waits, uint32_t pid, uint32_t tid)
 static void forget(struct waits *waits, struct task *task)
 {
 	hash_table_remove(&waits->tasks, hash_table_find(&waits->tasks, task->tid));
+	waits->left_bytes -= task->left.room;
 	task_free(task);
 }
 
@@ -175,14 +209,15 @@ static int put_sum(struct waits *waits, struct task *task, uint64_t time_ns)
 	return waits->params.emit(waits->params.ctx, (struct span){0}, &sum, &end);
 }
 
-static void set_on(struct task *task, const struct waits_place *place)
+static void set_on(struct waits *waits, struct task *task, const struct waits_place *place)
 {
 	task->where = ON;
 	task->since_ns = place->time_ns;
 	task->cpu = place->cpu;
 	task->woken_ns = 0;
 	task->gone = false;
-	task->waker_ips.len = task->left.len = 0;
+	task->waker_ips.len = 0;
+	drop_left(waits, task);
 }
 
 /* Are records missing of that time? From the first of them on, up to the last. */
@@ -306,7 +341,7 @@ static int end_unheard(struct waits *waits, struct task *task, const struct wait
 }
 
 /* It has not run from the start until then. */
-static void set_off_from_start(const struct waits *waits, struct task *task, uint64_t until_ns)
+static void set_off_from_start(struct waits *waits, struct task *task, uint64_t until_ns)
 {
 	const bool found = task->found_ns && task->found_ns >= waits->start_ns && task->found_ns < until_ns;
 
@@ -314,7 +349,7 @@ static void set_off_from_start(const struct waits *waits, struct task *task, uin
 	task->since_ns = 0;
 	task->state = found ? task->found_state & ~(uint32_t)OFF_CPU_PREEMPTED : 0;
 	task->flags = found ? 0 : OFF_CPU_NO_STATE;
-	task->left.len = 0;
+	drop_left(waits, task);
 }
 
 /* The task has ended, or its number is that of another one now. */
@@ -408,9 +443,8 @@ int waits_leave(struct waits *waits, const struct waits_place *place, uint32_t s
 	task->flags = flags;
 	if (!woken)
 		task->woken_ns = 0;
-	task->left.len = 0;
-	buf_put(&task->left, left.ptr, left.len);
-	return err ? err : buf_status(&task->left);
+	int left_err = put_left(waits, task, left);
+	return err ? err : left_err;
 }
 
 int waits_run(struct waits *waits, const struct waits_place *place)
@@ -426,7 +460,7 @@ int waits_run(struct waits *waits, const struct waits_place *place)
 	if (was_there && waits->start_ns)
 		set_off_from_start(waits, task, place->time_ns);
 	err = task->where == OFF ? end_wait(waits, task, place, 0) : end_run(waits, task, place);
-	set_on(task, place);
+	set_on(waits, task, place);
 	return err;
 }
 
@@ -486,7 +520,7 @@ static int meet(struct waits *waits, const struct waits_place *place)
 	struct task *task = make(waits, place->pid, place->tid);
 	if (!task)
 		return -ENOMEM;
-	set_on(task, place);
+	set_on(waits, task, place);
 	return note_last(waits, place);
 }
 
@@ -507,7 +541,7 @@ int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves
 	bool was_off = task->where == OFF; /* that it ran again was lost */
 	err = end_unheard(waits, task, place);
 	if (was_off)
-		set_on(task, place);
+		set_on(waits, task, place);
 	task->exited = true;
 	if (err || known_by_state)
 		return err;
@@ -605,6 +639,7 @@ int waits_stop(struct waits *waits, uint64_t stop_ns)
 				       task->exiting || task->gone ? OFF_CPU_UNKNOWN : OFF_CPU_GOES_ON);
 		else
 			err = end_run(waits, task, &place);
+		drop_left(waits, task);
 		if (!err)
 			err = put_sum(waits, task, stop_ns);
 		if (task->where != NOWHERE)

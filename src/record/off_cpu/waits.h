@@ -52,6 +52,9 @@ void waits_start(struct waits *waits, uint64_t start_ns);
  */
 int waits_stop(struct waits *waits, uint64_t stop_ns);
 
+/* Bytes of the heap that `left` of all tasks take, see waits_leave(). */
+size_t waits_left_bytes(const struct waits *waits);
+
 /* Is it known of that task whether it runs? */
 bool waits_has(const struct waits *waits, uint32_t tid);
 

@@ -134,6 +134,7 @@ int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct
 					.keeps_switch_records = options->sampling.switches,
 					.starts_later = !params->starts_at_exec,
 					.min_ns = options->sampling.off_cpu.min_ns,
+					.most_stack_bytes = params->most_stack_bytes,
 					.count_lost = count_lost,
 					.has_ended = has_ended,
 					.ctx = run};

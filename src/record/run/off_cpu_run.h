@@ -40,8 +40,9 @@ struct off_cpu_run_params {
 	const struct plan *plan;
 	const struct described_events *described;
 	const struct ledger_book *book;
-	bool overwrites;     /* there are overwrite rings */
-	bool starts_at_exec; /* the events begin with the exec of the command */
+	bool overwrites;         /* there are overwrite rings */
+	size_t most_stack_bytes; /* struct off_cpu_params */
+	bool starts_at_exec;     /* the events begin with the exec of the command */
 };
 
 /* Events are open; all of params is borrowed until off_cpu_run_close(). 0, -ENOMEM or -EINVAL with the reason. */

@@ -431,6 +431,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 		.described = &rec->described,
 		.book = &rec->book,
 		.overwrites = rec->overwrite != NULL,
+		.most_stack_bytes = rec->memory.wait_bytes,
 		.starts_at_exec = starts_at_exec(rec),
 	};
 	int err = off_cpu_run_open(&rec->off_cpu, &rec->set, &params, reterr);
@@ -1075,7 +1076,10 @@ static int close_output(struct recording *rec, struct recording_result *result, 
 	result->bytes = closed.bytes;
 	result->nr_samples = closed.nr_samples;
 	result->samples_counted = closed.samples_counted;
-	result->nr_off_cpu = off_cpu_counts(rec->off_cpu.stages).nr_samples;
+	const struct off_cpu_counts counts = off_cpu_counts(rec->off_cpu.stages);
+	result->nr_off_cpu = counts.nr_samples;
+	result->nr_wait_stacks = counts.nr_stacks;
+	result->nr_no_room_stacks = counts.nr_no_room;
 	result->unwritten_bytes = closed.unwritten_bytes;
 	result->cut_samples = closed.cut_samples;
 	return err;

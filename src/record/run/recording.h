@@ -33,6 +33,8 @@ struct recording_result {
 	uint64_t nr_samples; /* 0 when they are not counted (-B, pipe) */
 	bool samples_counted;
 	uint64_t nr_off_cpu;           /* samples of --off-cpu that were made, also those that no output has any more */
+	uint64_t nr_wait_stacks;       /* of tasks that began to wait: copies of stacks that came */
+	uint64_t nr_no_room_stacks;    /* of these, for which there was no memory */
 	struct recording_loss *losses; /* heap: recording_result_fini(); only what is not 0 */
 	size_t nr_losses;
 	uint64_t lost_records; /* sum of losses[].records, without lost_task_events */

@@ -71,6 +71,17 @@ static uint64_t ring_margin_bytes(const struct recording_options *options)
 	return late_ns / interval_ns * bytes;
 }
 
+/* Of tasks that wait, of which there may be thousands, for a long time: a part of the pool's again. */
+static size_t wait_bytes(const struct recording_options *options, size_t pool_bytes)
+{
+	enum { PART_OF_POOL = 4, OF_UNKNOWN = 16 << 20 };
+	bool keeps_stacks = event_list_copies_stacks(options->events) && !event_list_only_unwinds(options->events);
+
+	if (!options->sampling.off_cpu.on || !keeps_stacks)
+		return 0;
+	return pool_bytes ? pool_bytes / PART_OF_POOL : OF_UNKNOWN;
+}
+
 int memory_plan_make(const struct recording_options *options, struct memory_plan *ret, struct diag *reterr)
 {
 	enum { PART_OF_MEMORY = 32 };
@@ -85,12 +96,13 @@ int memory_plan_make(const struct recording_options *options, struct memory_plan
 
 	if (options->max_memory && has_default_pool(options) && plan.pool_bytes > half)
 		plan.pool_bytes = (size_t)half;
-	if (options->max_memory && plan.pool_bytes >= options->max_memory)
+	plan.wait_bytes = wait_bytes(options, plan.pool_bytes);
+	if (options->max_memory && plan.pool_bytes + plan.wait_bytes >= options->max_memory)
 		return diag_set(reterr, -ENOMEM,
 				"--max-memory=%lluK leaves nothing for rings beside --buffer-memory=%zuK",
 				(unsigned long long)options->max_memory / 1024, plan.pool_bytes / 1024);
 	if (options->max_memory)
-		plan.most_ring_bytes = options->max_memory - plan.pool_bytes;
+		plan.most_ring_bytes = options->max_memory - plan.pool_bytes - plan.wait_bytes;
 	*ret = plan;
 	return 0;
 }

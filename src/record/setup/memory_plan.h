@@ -16,8 +16,10 @@ struct memory_plan {
 	uint64_t most_ring_bytes;   /* limit for all rings together */
 	uint64_t ring_margin_bytes; /* struct ring_sizes, margin_bytes */
 	size_t pool_bytes;          /* limit for the pool; 0: the pool's own default (--flight) */
-	bool pool_spares;           /* addresses cost nothing: batch_pool_params.spares */
-	size_t ready_bytes;         /* part of the pool that is touched at the start; SIZE_MAX: all of it */
+	/* with --off-cpu and copies of stacks: for those of tasks that wait, beside the pool; 0: not needed */
+	size_t wait_bytes;
+	bool pool_spares;   /* addresses cost nothing: batch_pool_params.spares */
+	size_t ready_bytes; /* part of the pool that is touched at the start; SIZE_MAX: all of it */
 };
 
 /*
