@@ -1150,6 +1150,22 @@ def test_words(millrace):
         assert done.status and 'off-cpu' in done.err and len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize('ranges, nr_ranges', [('1000-1500', 1), ('1000-1500,2000-2500', 2)])
+def test_children_that_sleep_all_the_time(ranges, nr_ranges, millrace, tmp_path):
+    """The command and its children were there before the events began, and no switch tells of them."""
+    path = tmp_path / 'perf.data'
+    millrace('record', '-e', 'dummy', '--off-cpu', '-D', ranges, *MONOTONIC, '-o', path, '--', 'sh', '-c',
+             'sleep 6 & sleep 6 & sleep 6; true')
+    waits = defaultdict(list)
+    for wait in waits_of(path):
+        if wait.flags & BEGAN_EARLIER and wait.flags & GOES_ON:
+            waits[wait.tid].append(wait)
+    assert len(waits) == 4 and all(len(of_task) == nr_ranges for of_task in waits.values())
+    assert all(wait.state == SLEEPING for of_task in waits.values() for wait in of_task)
+    for same_range in zip(*waits.values()):
+        assert len({wait.ns for wait in same_range}) == 1 and same_range[0].ns > 3 * 10 ** 8
+
+
 def test_stacks_of_tasks_that_wait_are_bounded(millrace, perf, tmp_path):
     """Each of many tasks that wait has a copy of its stack: those for which there is no memory are counted."""
     sleepers = 'import threading, time\nfor _ in range(400): threading.Thread(target=time.sleep, args=(1,)).start()'

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "record/off_cpu/waits.h"
 #include "tasks/off_cpu.h"
 
@@ -128,6 +129,32 @@ static void test_memory_of_stacks(void **state)
 	assert_int_equal(waits_left_bytes(waits), sizeof(stack));
 	assert_int_equal(waits_stop(waits, 3000), 0);
 	assert_int_equal(waits_left_bytes(waits), 0);
+	waits_free(waits);
+}
+
+/* Was there before the start, and no switch of it came. */
+static void test_tasks_that_were_not_seen(void **state)
+{
+	struct waits *waits = waits_new(&(struct waits_params){.emit = see});
+	struct buf tids = {0};
+
+	(void)state;
+	assert_non_null(waits);
+	nr_seen = 0;
+	assert_int_equal(waits_know(waits, TASK, TASK), 0);
+	assert_int_equal(waits_know(waits, TASK, TASK + 1), 0);
+	waits_start(waits, 1000);
+	assert_int_equal(waits_run(waits, &(struct waits_place){.time_ns = 1500, .pid = TASK, .tid = TASK + 1}), 0);
+	waits_list_unseen(waits, &tids);
+	assert_int_equal(tids.len, sizeof(uint32_t));
+	assert_int_equal(*(const uint32_t *)(const void *)tids.data, TASK);
+	waits_found(waits, TASK, SLEEPING, 1900);
+	nr_seen = 0;
+	assert_int_equal(waits_stop(waits, 2000), 0);
+	assert_int_equal(nr_seen, 1);
+	expect(0, 2000, 1000, 0, OFF_CPU_BEGAN_EARLIER | OFF_CPU_GOES_ON | OFF_CPU_NO_WAKE_UP);
+	assert_int_equal(seen[0].wait.state, SLEEPING);
+	buf_fini(&tids);
 	waits_free(waits);
 }
 
@@ -683,6 +710,7 @@ static void test_end_of_a_task_without_states(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tasks_that_were_not_seen),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_memory_of_stacks),
 		cmocka_unit_test(test_wake_up_on_the_way_out),

@@ -745,6 +745,15 @@ int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task
 	return err;
 }
 
+void off_cpu_list_unseen(struct off_cpu_stages *stages, struct buf *ret_tids)
+{
+	if (stages->params.all_tasks || stages->params.in_snapshots)
+		return;
+	ordered_stages_lock(stages->ordered);
+	waits_list_unseen(stages->waits, ret_tids);
+	ordered_stages_unlock(stages->ordered);
+}
+
 /* Those of the window; later ones are of the next. */
 static int take_all_found(struct off_cpu_stages *stages, struct off_cpu_window window)
 {

@@ -80,6 +80,12 @@ struct off_cpu_task {
 int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task);
 
 /*
+ * Appends the uint32_t tid of each task that was there before the events were enabled, and of which no switch came
+ * since. Any thread. Nothing where all tasks are recorded, and of snapshots.
+ */
+void off_cpu_list_unseen(struct off_cpu_stages *stages, struct buf *ret_tids);
+
+/*
  * For a snapshot of overwrite rings: `records` are whole records in any order, and none is missing from `from_ns` to
  * `to_ns` (from_ns 0: since the events were enabled). Replaces the samples of context switches and wake-ups among them
  * by the waits of that time; gives no waits before or after it. A time after off_cpu_stop() is left out of the window.

@@ -197,6 +197,15 @@ void waits_found(struct waits *waits, uint32_t tid, uint32_t state, uint64_t tim
 	task->found_state = state;
 }
 
+void waits_list_unseen(const struct waits *waits, struct buf *ret_tids)
+{
+	for (size_t i = 0; i < waits->tasks.nr_slots; i++) {
+		const struct task *task = waits->tasks.slots[i].item;
+		if (task && task->where == UNSEEN)
+			buf_put(ret_tids, &task->tid, sizeof(task->tid));
+	}
+}
+
 static int put_sum(struct waits *waits, struct task *task, uint64_t time_ns)
 {
 	struct off_cpu_wait sum = task->sum;

@@ -13,6 +13,7 @@
 
 #include "base/span.h"
 
+struct buf;
 struct off_cpu_end;
 struct off_cpu_wait;
 struct waits;
@@ -70,6 +71,9 @@ int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
  * start on; if it was not 0, and the task never runs, it was off the CPU all the time.
  */
 void waits_found(struct waits *waits, uint32_t tid, uint32_t state, uint64_t time_ns);
+
+/* Appends the uint32_t tid of each task that was there before the start, and of which no switch came since. */
+void waits_list_unseen(const struct waits *waits, struct buf *ret_tids);
 
 /*
  * The task leaves the CPU. `state` and `flags` as in struct off_cpu_wait. `left`: the record of that, copied; empty:

@@ -230,6 +230,44 @@ static void note_tasks(struct off_cpu_run *run, uint64_t time_ns)
 	}
 }
 
+/*
+ * The kernel ends the events of a task that runs a set-user-ID program: begin_new_exec() in linux/fs/exec.c. Whether it
+ * did, no record tells.
+ */
+static bool may_have_no_events(uint32_t tid)
+{
+	AUTO_BUF struct buf text = {0};
+	unsigned real, effective;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/status", tid);
+	const char *uid = fd_slurp(path, 4096, &text) ? NULL : strstr(buf_text(&text), "\nUid:\t");
+	if (!uid || sscanf(uid, "\nUid: %u %u", &real, &effective) != 2)
+		return true;
+	return real != effective || (geteuid() && effective != geteuid());
+}
+
+/*
+ * The events are about to be disabled. A task of which they told nothing, although it was there before, and which waits
+ * now, has waited for all of the time: else it would have left a CPU. Such are children of a command that was there
+ * before -D let the events begin.
+ */
+static void note_unseen(struct off_cpu_run *run)
+{
+	const uint64_t now_ns = ledger_book_now(run->book);
+	AUTO_BUF struct buf tids = {0};
+
+	if (run->options->target->kind != EVENT_TARGET_WORKLOAD) /* else others than the targets are described, too */
+		return;
+	off_cpu_list_unseen(run->stages, &tids);
+	for (size_t at = 0; at < tids.len; at += sizeof(uint32_t)) {
+		struct off_cpu_task task = {.time_ns = now_ns};
+		memcpy(&task.tid, tids.data + at, sizeof(task.tid));
+		if (find_task(&task) && task.state && task.state != OFF_CPU_PREEMPTED && !may_have_no_events(task.tid))
+			(void)!off_cpu_found(run->stages, &task); /* out of memory: not told of */
+	}
+}
+
 /* For the ledger, which another thread has by now. */
 static void note_disabled(struct off_cpu_run *run, bool on)
 {
@@ -246,6 +284,8 @@ void off_cpu_run_switch(struct off_cpu_run *run, bool on)
 {
 	if (!run->stages)
 		return;
+	if (!on && !run->disabled_ns)
+		note_unseen(run);
 	uint64_t now_ns = ledger_book_now(run->book);
 	off_cpu_switch(run->stages, on, now_ns);
 	note_disabled(run, on);
@@ -276,6 +316,8 @@ uint64_t off_cpu_run_end(struct off_cpu_run *run)
 {
 	off_cpu_run_find_tasks(run);
 	off_cpu_run_note_tasks(run, off_cpu_run_now(run));
+	if (run->stages && !run->disabled_ns)
+		note_unseen(run);
 	return run->stages ? ledger_book_now(run->book) : 0;
 }
 
