@@ -545,11 +545,12 @@ package main
 /*
 static volatile unsigned long sink;
 extern void called_by_c(void);
-static __attribute__((noinline)) void c_inner(void) { for (int i = 0; i < 30000000; i++) sink += i; }
+static __attribute__((noinline)) void c_inner(void) { for (int i = 0; i < 5000000; i++) sink += i; }
 static __attribute__((noinline)) void c_outer(void) { c_inner(); called_by_c(); sink++; }
 static void called_by_go(void) { c_outer(); sink++; }
 */
 import "C"
+import "syscall"
 
 var sink int
 
@@ -557,12 +558,18 @@ var sink int
 func called_by_c() { go_inner() }
 
 //go:noinline
-func go_inner() { for i := 0; i < 60000000; i++ { sink += i } }
+func go_inner() { for i := 0; i < 10000000; i++ { sink += i } }
 
 //go:noinline
 func go_outer() { C.called_by_go(); sink++ }
 
-func main() { for i := 0; i < 3; i++ { go_outer() } }
+func main() {
+	var usage syscall.Rusage
+	for usage.Utime.Sec*1000000+usage.Utime.Usec < 800000 { // however fast the machine is
+		go_outer()
+		syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	}
+}
 """
 
 

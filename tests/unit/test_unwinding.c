@@ -138,7 +138,8 @@ struct fixture {
 	struct stage *stage;
 	struct sink sink;
 	uint8_t bytes[BATCH_BYTES];
-	struct batch batch; /* of those bytes */
+	struct batch batch;  /* of those bytes */
+	struct in_rings *in; /* or NULL. Threads read these rings until the unwinding is freed */
 };
 
 static int keep(struct stage *stage, struct batch *batch)
@@ -215,6 +216,7 @@ static int tear_down(void **state)
 	batch_pool_stop(f->pool);
 	batch_pool_free(f->pool);
 	unwinding_free(f->unwinding);
+	free(f->in);
 	buf_fini(&f->sink.records);
 	free(f);
 	return 0;
@@ -602,6 +604,7 @@ static struct in_rings *open_rings(struct fixture *f)
 	struct in_rings *in = calloc(1, sizeof(*in));
 
 	assert_non_null(in);
+	f->in = in;
 	in->f = f;
 	start_ring(&in->tasks);
 	in->list = &in->tasks.ring;
@@ -686,7 +689,6 @@ static void test_a_sample_is_unwound_in_its_ring(void **state)
 	assert_int_equal(records.len, 0);
 	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], 2);
 	assert_int_equal(unwinding_counts(f->unwinding).nr_stacks, 2);
-	free(in);
 }
 
 /* A sample of a process that has changed what it has mapped waits until that is known; those of others do not. */
@@ -709,7 +711,6 @@ static void test_samples_of_a_changed_process_are_left(void **state)
 	assert_int_not_equal(unwind_in_ring(in, PID, 4), 0); /* and applied */
 	assert_int_not_equal(unwind_in_ring(in, OTHER_PID, 4), 0);
 	assert_int_equal(unwind_in_ring(in, PID, 2), 0); /* older than that */
-	free(in);
 }
 
 static void put_task_event(struct fixture *f, uint32_t type, uint16_t misc, const uint32_t words[4])
@@ -756,7 +757,6 @@ static void test_what_changes_a_process(void **state)
 		assert_int_equal(!unwind_in_ring(in, OTHER_PID, 5), cases[i].of_other);
 		start_ring(&in->tasks);
 	}
-	free(in);
 }
 
 /* After a loss nothing is known, until all of it was looked at. */
@@ -773,7 +773,6 @@ static void test_a_loss_is_looked_at_first(void **state)
 	assert_int_equal(unwind_in_ring(in, PID, 5), 0);
 	give_taken(in, 2); /* these may have been task events: the maps are read again */
 	assert_int_equal(unwind_in_ring(in, PID, 5), 0);
-	free(in);
 }
 
 /* But the maps are known where samples alone were lost. */
@@ -790,7 +789,6 @@ static void test_a_loss_of_samples_changes_nothing(void **state)
 	assert_int_not_equal(unwind_in_ring(in, PID, 5), 0);
 	give_taken(in, 2);
 	assert_int_not_equal(unwind_in_ring(in, PID, 5), 0);
-	free(in);
 }
 
 /* More than a few that have changed are as good as all. */
@@ -807,7 +805,6 @@ static void test_many_changed_processes(void **state)
 	put_map_of(f, OTHER_PID + 16, "//anon", 3);
 	produce(f, &in->tasks);
 	assert_int_equal(unwind_in_ring(in, PID, 5), 0);
-	free(in);
 }
 
 /* Samples whose rules are yet to be found are not tried at each visit, but soon again. */
@@ -830,7 +827,6 @@ static void test_visits_in_vain(void **state)
 	}
 	put_map_at_once(in, PID, 1); /* which is a new chance */
 	assert_int_not_equal(unwind_in_ring(in, PID, 5), 0);
-	free(in);
 }
 
 /* One that counts how often it is used. */
@@ -957,7 +953,6 @@ static void test_rings_are_drained_with_it(void **state)
 	buf_fini(&sink.records);
 	batch_pool_free(f->pool);
 	f->pool = no_dumps;
-	free(in);
 	free(samples);
 }
 
@@ -1015,7 +1010,6 @@ static void test_threads(void **state)
 	assert_int_equal(drainer.nr_wrong, 0);
 	assert_int_equal(unwinding_counts(f->unwinding).by_end[UNWIND_COMPLETE], drainer.nr_unwound);
 	has_thread = false;
-	free(in);
 }
 
 /* What is left out of a snapshot, as it cannot be read, is counted as lost. */
