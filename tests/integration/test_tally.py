@@ -8,6 +8,8 @@ import pathlib
 import re
 import subprocess
 
+import pytest
+
 TALLY = pathlib.Path(__file__).resolve().parent.parent.parent / 'tools' / 'tally'
 HERE = 'integration.test_tally'
 
@@ -48,6 +50,33 @@ def test_all_well_the_second_time(tmp_path):
     assert tally('--has-failures', file)[0] == 0
     status, lines = tally(tmp_path)
     assert status == 0 and lines[-1] == '2 passed, 0 failed' and 'test_a passed the second time' in lines[0]
+
+
+KILLED = '<system-err>\n(test program exited with status code -11)</system-err>'
+# Killed before its first result, as all of cmocka are; between two results.
+KILLED_SUITES = {
+    'millrace': '<testcase name="millrace:unit+threads / unwinding" classname="millrace"><error />'
+                f'{KILLED}</testcase>',
+    'millrace.millrace:unit+threads / unwinding':
+        '<testcase name="1 - test_a" classname="millrace.millrace:unit+threads / unwinding" />' + KILLED,
+}
+
+
+@pytest.mark.parametrize('suite', KILLED_SUITES)
+def test_program_that_was_killed(tmp_path, suite):
+    """Meson names it otherwise than the tests that it is made of, or writes no failure at all."""
+    file = junit(tmp_path / 'gcc-unit.xml', (UNIT, '1', None))
+    more = f'</testsuite><testsuite name="{suite}">{KILLED_SUITES[suite]}</testsuite>'
+    file.write_text(file.read_text().replace('</testsuite>', more))
+    assert tally('--repeat', file) == (0, ['unwinding'])
+    assert tally('--has-failures', file)[0] == 0
+    name = 'millrace.millrace:unit+threads / unwinding'
+    assert tally(tmp_path)[1][0] == f'failed: gcc-unit: {name}'
+    junit(tmp_path / 'again' / file.name, (name, '1 - test_a', None), (name, '2 - test_b', 'wrong'))
+    assert tally(tmp_path)[0] == 1
+    junit(tmp_path / 'again' / file.name, (name, '1 - test_a', None), (name, '2 - test_b', None))
+    status, lines = tally(tmp_path)
+    assert status == 0 and lines[0] == f'again: gcc-unit: {name} passed the second time'
 
 
 def test_a_second_run_may_take_as_long():
