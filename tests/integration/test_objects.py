@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -10,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import run_command, wait_until
+from conftest import run_command, wait_until, while_it_runs
 from screen import Screen
 
 SOURCE = '''
@@ -63,14 +64,19 @@ def record(millrace, builds, tmp_path, script, *options, keep=('-N',)):
     return data
 
 
+def of_own_files(err, place):
+    """Without the hints at files of programs of tests beside this one, which -a records too."""
+    lines = [(line, re.search(r' (/[^ ]+)', line)) for line in err.splitlines(keepends=True)]
+    return ''.join(line for line, path in lines if not path or path[1].startswith(f'{place}/'))
+
+
 def report(millrace, data, *options):
     done = millrace('report', '-i', data, '-s', 'dso,sym', '--dsos', APP, *options)
     share = {'hot_v1_a': 0, 'hot_v2_a_longer_name': 0, 'address': 0}
     for part, name in re.findall(r'^ *([\d.]+)%.*\[\.\] (\S+)', done.out, re.M):
         name = 'address' if name.startswith('0x') else name
         share[name] = share.get(name, 0) + float(part)
-    # Those of a test of JIT code beside this one, which -a records too.
-    return share, re.sub(r'.*/tmp/perf-\d+\.map is not read.*\n', '', done.err)
+    return share, of_own_files(done.err, data.parent)
 
 
 @pytest.mark.parametrize('mode', MODES, ids=' '.join)
@@ -161,8 +167,9 @@ UNKEPT = [['-B'], ['-N'], ['--buildid-mmap', '-B']]
 SHARES = ['report', '--stdio', '-s', 'dso,sym', '--dsos', APP, '--percentage', 'relative']
 
 
-def record_container(millrace, data, *options):
-    millrace('record', '-q', '-a', *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--', 'sleep', '0.3')
+def record_container(millrace, pid, data, *options):
+    millrace('record', '-q', '-a', *options, '-e', 'cpu-clock', '-F', '1999', '-o', data, '--',
+             *while_it_runs(pid, 0.2))
 
 
 @pytest.mark.parametrize('options', UNKEPT, ids=' '.join)
@@ -170,7 +177,7 @@ def record_container(millrace, data, *options):
 @pytest.mark.parametrize('build', ['v1', 'n1'], ids=['build-id', 'no build-id'])
 def test_container_that_lives(millrace, container, tmp_path, build, here, options):
     pid = container(build, here)
-    record_container(millrace, tmp_path / 'data', *options)
+    record_container(millrace, pid, tmp_path / 'data', *options)
     share, said = report(millrace, tmp_path / 'data', '--percentage', 'relative')
     assert share['hot_v1_a'] > 95 and share['address'] == share['hot_v2_a_longer_name'] == 0 and said == '', share
     os.kill(pid, 9)
@@ -185,7 +192,7 @@ def test_container_that_lives(millrace, container, tmp_path, build, here, option
 def test_container_has_another_file_since(millrace, builds, container, tmp_path, build, options):
     """It may also be another container, whose process has the number now. The last one may have the same inode."""
     pid = container(f'{build}1')
-    record_container(millrace, tmp_path / 'data', *options)
+    record_container(millrace, pid, tmp_path / 'data', *options)
     for change in ['mv place/new place/$A', 'rm place/$A; mkfifo place/$A', 'rm place/$A; ln -s new place/$A',
                    f'mount -t tmpfs none place; cp $B/{build}2 place/$A']:
         change = f'cp $B/{build}2 place/new; {change}'
@@ -199,7 +206,7 @@ def test_container_has_written_to_it_since(millrace, container, tmp_path):
     """By the time of the recording, which is of some time before."""
     pid = container('n1')
     data = tmp_path / 'data'
-    record_container(millrace, data, '-B')
+    record_container(millrace, pid, data, '-B')
     assert report(millrace, data)[0]['hot_v1_a'] > 0
     os.utime(data, (data.stat().st_atime - 1, data.stat().st_mtime - 1))
     os.utime(f'/proc/{pid}/root/{tmp_path}/place/{APP}')
@@ -209,9 +216,9 @@ def test_container_has_written_to_it_since(millrace, container, tmp_path):
 
 @pytest.mark.parametrize('options', [[], *UNKEPT, ['--buildid-mmap']], ids=' '.join)
 def test_container_in_a_recording_of_perf(millrace, perf, container, tmp_path, options):
-    container('v1', 'v2')
-    perf('record', '-q', '-a', *options, '-e', 'cpu-clock', '-F', '1999', '-o', tmp_path / 'data', '--', 'sleep',
-         '0.3', env={**os.environ, 'HOME': str(tmp_path / 'other-home')})
+    pid = container('v1', 'v2')
+    perf('record', '-q', '-a', *options, '-e', 'cpu-clock', '-F', '1999', '-o', tmp_path / 'data', '--',
+         *while_it_runs(pid, 0.2), env={**os.environ, 'HOME': str(tmp_path / 'other-home')})
     share, said = report(millrace, tmp_path / 'data', '--percentage', 'relative')
     assert share['hot_v1_a'] > 95 and share['address'] == share['hot_v2_a_longer_name'] == 0 and said == ''
 
@@ -220,9 +227,11 @@ def test_container_in_a_recording_of_perf(millrace, perf, container, tmp_path, o
 @pytest.mark.parametrize('over', ['| $M {} -i -', '>pipe; $M {} -i pipe', '>pipe; $M {} -i - <pipe'],
                          ids=['pipe', 'file', 'file as input'])
 def test_container_in_a_pipe(program, run, container, tmp_path, over, options):
-    container('v1', 'v2')
-    line = ' '.join(['$M record -q -a', *options, '-e cpu-clock -F 1999 -o - -- sleep 0.3', over])
-    done = run(['sh', '-ec', line.format(' '.join(SHARES))], cwd=tmp_path, env={**os.environ, 'M': str(program)})
+    pid = container('v1', 'v2')
+    while_run = shlex.join(map(str, while_it_runs(pid, 0.2)))
+    line = ' '.join(['$M record -q -a', *options, '-e cpu-clock -F 1999 -o - --', while_run,
+                     over.format(' '.join(SHARES))])
+    done = run(['sh', '-ec', line], cwd=tmp_path, env={**os.environ, 'M': str(program)})
     assert 'hot_v1_a' in done.out and 'hot_v2' not in done.out and '] 0x' not in done.out, done.out + done.err
 
 
@@ -239,8 +248,9 @@ READ_BY = {
 
 @pytest.mark.parametrize('command', READ_BY)
 def test_every_reader_names_a_container(program, millrace, run, container, tmp_path, command):
-    container('v1', 'v2')
-    record_container(millrace, tmp_path / 'data', '-B', *(['--call-graph', 'dwarf'] if command == 'unwind' else ['-g']))
+    pid = container('v1', 'v2')
+    record_container(millrace, pid, tmp_path / 'data', '-B',
+                     *(['--call-graph', 'dwarf'] if command == 'unwind' else ['-g']))
     line = READ_BY[command]
     word = line.split()[0]
     done = run(['sh', '-ec', f'$M {word} ' + ('' if word == 'diff' else '-i data ') + line[len(word):] +
@@ -256,8 +266,8 @@ def test_top_names_a_container(container, tmp_path):
 
 def test_container_of_others(millrace, program, container, tmp_path):
     """An ordinary user may not look at it, and is told no more than of any file."""
-    container('v1')
-    record_container(millrace, tmp_path / 'data', '-B')
+    pid = container('v1')
+    record_container(millrace, pid, tmp_path / 'data', '-B')
     (tmp_path / 'data').chmod(0o644)
     with open(tmp_path / 'data', 'rb') as data:
         done = subprocess.run(['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups', program, *SHARES,
@@ -370,7 +380,8 @@ def test_touched_and_run_again(program, builds, tmp_path, what, options):
                         f'"$@" -o data -- sh -e record; {read}', tmp_path, builds, APP, program, 'record', '-q', '-N',
                         '-a', '-e', 'cpu-clock', '-F', '1999', *options])
     share = re.findall(r'^ *([\d.]+)%.*\[\.\] hot_v1_a$', done.out, re.M)
-    assert share and float(share[0]) > 95 and '] 0x' not in done.out and done.err == '', (done.out, done.err)
+    assert share and float(share[0]) > 95 and '] 0x' not in done.out, (done.out, done.err)
+    assert of_own_files(done.err, tmp_path) == ''
 
 
 def test_programs_outside_of_the_process_namespace(run, program, tmp_path):
