@@ -196,3 +196,24 @@ def test_deleted_programs_are_let_go(millrace, programs, tmp_path, need_root):
     for part, runs in ((first, {'gone', 'lasting'}), (last, {'lasting'})):
         out = millrace('report', '-i', part, '-g', 'none', '-s', 'dso,sym', '--dsos', 'gone,lasting', env=home).out
         assert set(re.findall(r'% +(\w+) +\[\.\] spin_', out)) == runs and '0x' not in out, out
+
+
+# A program that was installed since the recording began, and mapped before the oldest record that a snapshot has.
+INSTALLED = '''
+cp $SPIN installed; sleep 0.1; ./installed -t 1 -m 600000 & installed=$!
+until ls -l /proc/$PPID/fd | grep -q "installed"; do sleep 0.02; done
+sleep 2; $REMOVE installed
+kill -USR2 $PPID; until ls $FILE.*[0-9] 2>/dev/null; do sleep 0.02; done
+kill $installed
+'''
+
+
+@pytest.mark.parametrize('remove', ['rm', 'test -e'])
+def test_program_that_was_installed_since(millrace, programs, tmp_path, need_root, remove):
+    """What a snapshot says was mapped when it begins was not mapped when the recording began."""
+    file, home = tmp_path / 'data', {**os.environ, 'HOME': str(tmp_path / 'home')}
+    millrace('record', '-q', '-e', 'cpu-clock:u', '-F', '999', '-o', file, '--flight=1s', '--', 'sh', '-c', INSTALLED,
+             cwd=tmp_path, env={**home, 'FILE': str(file), 'SPIN': str(programs / 'spin'), 'REMOVE': remove})
+    out = millrace('report', '-i', min(tmp_path.glob('data.2*')), '-g', 'none', '-s', 'dso,sym', '--dsos', 'installed',
+                   env=home).out
+    assert re.search(r'% +\[\.\] spin_', out) and '0x' not in out, out

@@ -172,6 +172,7 @@ struct object_watch {
 	struct pending_objects pending, earlier; /* earlier: mapped when the recording began */
 	struct watched_object *later;            /* those with later maps */
 	struct watched_object *spare;            /* that were forgotten */
+	bool has_initial_state;                  /* that of when it was opened was noted: others are later */
 	unsigned output, first_output;           /* the number of the present one; of those that are not forgotten */
 	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
 	size_t nr_not_opened, nr_too_late;       /* objects: they have no room; there was no time at the end */
@@ -341,7 +342,8 @@ static struct watched_map *map_of(const struct task_event *event, bool had_it)
 
 /*
  * What the initial state of a later output tells was mapped since the watch was opened, if it is not known: its record
- * is to come, or was lost.
+ * is to come, or was lost. That of a snapshot of retained records is a later one, too, and is written before the next
+ * output has a number.
  */
 static void note_time(const struct object_watch *watch, struct watched_object *object, int64_t time_ns, bool had_it)
 {
@@ -349,13 +351,13 @@ static void note_time(const struct object_watch *watch, struct watched_object *o
 
 	if (time_ns > object->last_mapped_ns)
 		object->last_mapped_ns = time_ns;
-	if (had_it && watch->output && is_known)
+	if (had_it && watch->has_initial_state && is_known)
 		return;
 	if (!had_it && object->may_be_later)
 		object->mapped_ns = time_ns;
 	if (time_ns < object->mapped_ns)
 		object->mapped_ns = time_ns;
-	object->may_be_later = had_it && watch->output;
+	object->may_be_later = had_it && watch->has_initial_state;
 }
 
 /* The lock is held. The object is open: whether it is still what it was is looked at soon. */
@@ -675,6 +677,7 @@ void object_watch_note(struct object_watch *watch, struct span records)
 			break;
 		note_record(watch, (const void *)at, true);
 	}
+	watch->has_initial_state |= records.len > 0;
 	bool pending = watch->earlier.first || watch->later || watch->nr_earlier_noted < nr_earlier(watch);
 	pthread_mutex_unlock(&watch->lock);
 	if (pending)
