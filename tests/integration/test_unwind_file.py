@@ -93,10 +93,11 @@ def test_our_own_files(ours, perf, millrace, tmp_path):
 
 
 PROGRAM_OF_BOTH = """
+#include <time.h>
 volatile int sink;
 __attribute__((noinline)) void leaf(int n) { for (int i = 0; i < 50; i++) sink += n * i; }
 __attribute__((noinline)) void middle(int n) { for (int i = 0; i < 100; i++) leaf(n + i); sink++; }
-int main(void) { for (int i = 0; i < 20000; i++) middle(i); return 0; }
+int main(void) { for (int i = 0; clock() < CLOCKS_PER_SEC * 3 / 10; i++) middle(i); return 0; }
 """
 
 

@@ -376,10 +376,17 @@ def test_stacks_that_cannot_be_copied(millrace, programs, tmp_path):
 
 
 WITH_ASSEMBLER = """
-__asm__(".text; .globl spin; .type spin, @function; spin: push %rbp; mov %rdi, %rbp; mov $200000000, %eax;"
+#include <time.h>
+__asm__(".text; .globl spin; .type spin, @function; spin: push %rbp; mov %rdi, %rbp; mov $20000000, %eax;"
         "1: dec %eax; jnz 1b; pop %rbp; ret; .size spin, . - spin");
 void spin(long *words);
-int main(void) { long words[4] = {0, (long)&words[2], 0, 0}; spin(words); return 0; }
+int main(void)
+{
+    long words[4] = {0, (long)&words[2], 0, 0};
+    while (clock() < CLOCKS_PER_SEC * 3 / 10)
+        spin(words);
+    return 0;
+}
 """
 
 
@@ -501,11 +508,12 @@ def test_loader(millrace, tmp_path):
 
 
 WITHOUT_EH_FRAME = """
+#include <time.h>
 static volatile unsigned long sink;
-__attribute__((noinline)) void inner(void) { for (int i = 0; i < 150000000; i++) sink += i; }
+__attribute__((noinline)) void inner(void) { for (int i = 0; i < 10000000; i++) sink += i; }
 __attribute__((noinline)) void middle(int n) { volatile char b[64]; b[0] = n; inner(); sink += b[0]; }
 __attribute__((noinline)) void outer(int n) { volatile char b[128]; b[0] = n; middle(n); sink += b[0]; }
-int main(int argc, char **argv) { outer(argc); return 0; }
+int main(int argc, char **argv) { while (clock() < CLOCKS_PER_SEC * 3 / 10) outer(argc); return 0; }
 """
 
 
@@ -545,7 +553,7 @@ package main
 /*
 static volatile unsigned long sink;
 extern void called_by_c(void);
-static __attribute__((noinline)) void c_inner(void) { for (int i = 0; i < 5000000; i++) sink += i; }
+static __attribute__((noinline)) void c_inner(void) { for (int i = 0; i < 15000000; i++) sink += i; }
 static __attribute__((noinline)) void c_outer(void) { c_inner(); called_by_c(); sink++; }
 static void called_by_go(void) { c_outer(); sink++; }
 */

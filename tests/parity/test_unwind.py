@@ -164,11 +164,13 @@ def test_behind_the_pop_of_the_frame_pointer(need_root, perf, millrace, tmp_path
 
 
 RECURSION = """
+#include <time.h>
+
 static volatile unsigned long sink;
 
 static __attribute__((noinline)) void burn(void)
 {
-        for (unsigned long i = 0; i < 300000000; i++)
+        for (unsigned long i = 0; i < 10000000; i++)
                 sink += i;
 }
 
@@ -183,7 +185,8 @@ static __attribute__((noinline)) void deeper(unsigned left)
 
 int main(void)
 {
-        deeper(1500);
+        while (clock() < CLOCKS_PER_SEC * 3 / 10)
+                deeper(1500);
         return 0;
 }
 """
