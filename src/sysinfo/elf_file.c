@@ -169,6 +169,23 @@ static bool needs_others(Elf *elf, size_t nr_segments)
 	return false;
 }
 
+/*
+ * The first place among those bytes, or NULL. By its last byte, which is rare in code, so that most of it is passed in
+ * vectors: memmem() takes five times as long.
+ */
+static const uint8_t *find_trampoline(const uint8_t *bytes, size_t len)
+{
+	enum { BEFORE = sizeof(trampoline) - 1 };
+	const uint8_t *at = bytes + (len < BEFORE ? len : BEFORE), *end = bytes + len;
+
+	while (at < end && (at = memchr(at, trampoline[BEFORE], (size_t)(end - at)))) {
+		if (!memcmp(at - BEFORE, trampoline, BEFORE))
+			return at - BEFORE;
+		at++;
+	}
+	return NULL;
+}
+
 /* The first place among those bytes of the file. */
 static bool find_code(int fd, uint64_t at, uint64_t bytes, uint64_t *ret_offset)
 {
@@ -183,7 +200,7 @@ static bool find_code(int fd, uint64_t at, uint64_t bytes, uint64_t *ret_offset)
 		at += (uint64_t)got;
 		bytes -= (uint64_t)got;
 		const size_t len = kept + (size_t)got;
-		const uint8_t *found = memmem(buf, len, trampoline, sizeof(trampoline));
+		const uint8_t *found = find_trampoline(buf, len);
 		if (found) {
 			*ret_offset = at - (uint64_t)(buf + len - found);
 			return true;

@@ -131,6 +131,8 @@ static uint64_t find_trampoline(uint64_t at, uint64_t code_bytes, uint16_t machi
 	int fd = new_file(&headers, sizeof(headers));
 
 	assert_int_equal(pwrite(fd, entries, sizeof(entries), DYNAMIC_AT), sizeof(entries));
+	for (uint64_t i = 0; i + 3 < at; i += 1 + i % 50) /* its end, elsewhere */
+		assert_int_equal(pwrite(fd, trampoline + 6, 3, SECTIONS_AT + (off_t)i), 3);
 	assert_int_equal(pwrite(fd, trampoline, sizeof(trampoline), SECTIONS_AT + (off_t)at), sizeof(trampoline));
 	Elf *elf = elf_file_begin(fd);
 	assert_non_null(elf);
