@@ -196,3 +196,22 @@ int cpuset_run_on(const struct cpuset *set)
 	CPU_FREE(wanted);
 	return err;
 }
+
+/* Each word is one of the kernel's: an unsigned long of 64 bits. */
+static int run_on_words(const struct cpuset *set)
+{
+	return sched_setaffinity(0, set->nr_words * sizeof(set->words[0]), (const cpu_set_t *)set->words) ? -errno : 0;
+}
+
+int cpuset_leave_cpu(struct cpuset *set)
+{
+	const int cpu = sched_getcpu();
+
+	if (cpu < 0 || !cpuset_has(set, (unsigned)cpu) || cpuset_count(set) < 2)
+		return -ENOENT;
+	cpuset_remove(set, (unsigned)cpu);
+	int err = run_on_words(set);
+	set->words[cpu / 64] |= UINT64_C(1) << (cpu % 64);
+	int back_err = run_on_words(set);
+	return err ? err : back_err;
+}

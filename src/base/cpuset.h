@@ -50,3 +50,9 @@ unsigned cpuset_count_allowed(void);
  * or -errno of sched_setaffinity(2) (-EINVAL: no allowed CPU is left) the affinity is unchanged.
  */
 int cpuset_run_on(const struct cpuset *set);
+
+/*
+ * The calling thread goes from its present CPU to another one of the set, on all of which it may run afterwards. No
+ * allocation. 0; -ENOENT: there is no other one; -errno of sched_setaffinity(2).
+ */
+int cpuset_leave_cpu(struct cpuset *set);

@@ -158,6 +158,7 @@ void reader_fini(struct reader *reader)
 	relief_free(reader->relief);
 	polls_fini(&reader->polls);
 	cpuset_fini(&reader->runs_on);
+	cpuset_fini(&reader->may_run_on);
 }
 
 /* The reader that sees the last of all tasks end reports it. */
@@ -358,14 +359,21 @@ static int wait_for_rings(struct reader *reader)
 	return !ready && fast_poll_ms ? 1 : ready;
 }
 
+static uint64_t count_near_full(const struct reader *reader)
+{
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		nr += reader->streams[i]->counters.near_full;
+	return nr;
+}
+
 /* Some were found nearly full. Who is real-time got its CPU at once: sooner is no help. */
 static void report_near_full(struct reader *reader)
 {
 	struct reader_control *control = reader->control;
-	uint64_t near_full = 0;
+	uint64_t near_full = count_near_full(reader);
 
-	for (size_t i = 0; i < reader->nr_streams; i++)
-		near_full += reader->streams[i]->counters.near_full;
 	if (near_full == reader->reported_near_full || reader->realtime_now)
 		return;
 	atomic_fetch_add_explicit(&control->nr_near_full, near_full - reader->reported_near_full, memory_order_relaxed);
@@ -373,6 +381,16 @@ static void report_near_full(struct reader *reader)
 	reader->nr_fast_polls = MOST_FAST_POLLS;
 	if (!atomic_load_explicit(&control->fast_poll_ms, memory_order_relaxed))
 		notifier_notify(control->notifier);
+}
+
+/* Where it is late though it has all of its CPU. */
+static void leave_slow_cpu(struct reader *reader)
+{
+	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (slow_cpu_is_due(&reader->slow_cpu, now_ns) &&
+	    slow_cpu_look(&reader->slow_cpu, now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID), count_near_full(reader)))
+		reader->nr_cpus_left += !cpuset_leave_cpu(&reader->may_run_on);
 }
 
 static enum stream_pass next_pass(struct reader *reader, bool stop, bool woken)
@@ -411,6 +429,7 @@ static void drain_until_stopped(struct reader *reader)
 		}
 		if (!reader->err && !stop) {
 			report_near_full(reader);
+			leave_slow_cpu(reader);
 			if (ready > 0)
 				note_hang_ups(reader);
 		}
@@ -429,7 +448,8 @@ static void *run(void *arg)
 		log_verbose("no thread to drain while this one stores: workers store");
 	if (reader->affinity) /* elsewhere it is slower, not wrong */
 		cpuset_run_on(reader->affinity);
-	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
+	(void)!cpuset_allowed(&reader->runs_on);    /* for those who ask where it went */
+	(void)!cpuset_allowed(&reader->may_run_on); /* the same, of its own: unknown, it stays where it is */
 	reader->err = priority_raise(reader->realtime, &before, &how);
 	reader->scheduling = reader->err ? NULL : how;
 	reader->realtime_now = !reader->err && (!strcmp(how, "fifo") || !strcmp(how, "kept"));

@@ -15,6 +15,7 @@
 
 #include "base/cpuset.h"
 #include "record/drain/polls.h"
+#include "record/drain/slow_cpu.h"
 #include "stream/stream.h"
 #include "sysinfo/thread.h"
 
@@ -35,10 +36,7 @@ struct reader_control {
 	_Atomic uint64_t mark;      /* write switch_fd when `stored` reaches this; UINT64_MAX: do not, or it was done */
 	struct notifier *notifier;  /* borrowed; notified when nr_near_full has grown; NULL: not wanted */
 	bool notifies_wakeups;      /* readers also notify it when a ring has woken them */
-	/*
-	 * visits so far that found a ring nearly full, of readers that are not real-time, so that they may have waited
-	 * for a CPU
-	 */
+	/* visits that found a ring nearly full, of readers that are not real-time: they may have waited for a CPU */
 	_Atomic uint64_t nr_near_full;
 	/* these readers visit their rings after so many ms even if no ring wakes them; 0: they wait for that */
 	atomic_uint fast_poll_ms;
@@ -104,7 +102,9 @@ struct reader {
 	bool started;
 	uint64_t wakeups;
 	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last STREAM_COMMIT pass */
-	unsigned look_ms;      /* the next pass is not later than that, also if no ring wakes it; 0: at a commit */
+	struct slow_cpu slow_cpu;
+	struct cpuset may_run_on; /* its affinity */
+	unsigned look_ms;         /* the next pass is not later than that, also if no ring wakes it; 0: at a commit */
 
 	struct reader_work at_switch; /* at the last switch; valid when control->nr_switching is 0 */
 
@@ -112,6 +112,7 @@ struct reader {
 	struct reader_work at_end;
 	int err;                /* first -errno, of a writer or of the start of the thread */
 	struct stream *failed;  /* the stream whose writer had the error; NULL: none */
+	unsigned nr_cpus_left;  /* how often it was late on its CPU, and went to another one */
 	const char *scheduling; /* word of priority_raise(); valid after reader_start() */
 	/* its affinity as the kernel reports it; empty: not known; valid after reader_start() */
 	struct cpuset runs_on;
