@@ -23,7 +23,7 @@ def data(need_root, millrace, programs, tmp_path_factory):
     """Two events, threads, a program that starts others."""
     path = tmp_path_factory.mktemp('export') / 'perf.data'
     load = f"""{programs / 'spin'} -t 2 -m 120
-               python3 -c 'sum(i * i for i in range(400000))'
+               python3 -c 'import time\nwhile time.process_time() < 0.3: sum(i * i for i in range(9999))'
                ls -lR /usr/include > /dev/null"""
     millrace('record', '-e', 'cpu-clock,page-faults', '-F', '4999', '--call-graph', 'unwind', '--sample-cpu',
              '-o', path, '--', 'sh', '-c', load)
