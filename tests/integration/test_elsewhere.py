@@ -319,6 +319,28 @@ def test_bpf_program_where_a_kernel_module_was(millrace, tmp_path):
     assert re.findall(r'\w+_hot', out) == ['module_hot', 'bpf_prog_0011223344556677_hot'], out
 
 
+def test_call_that_does_not_return_at_the_end_of_a_kernel_function(millrace, tmp_path):
+    """What it leaves on the stack is where the padding of the next function begins, which does not run."""
+    names = [(0, '_text'), (0x40, '__pfx_rest'), (0x50, 'rest'), (0x70, 'caller'), (0xb0, '__pfx_other'),
+             (0xc0, 'other')]
+    (tmp_path / 'names').write_text(''.join(f'{KERNEL + at:x} T {name}\n' for at, name in names))
+    # Behind `rest` is what an interrupt was at: the first byte of `other`.
+    chain = [(1 << 64) - 128, *(KERNEL + at for at in (0x58, 0xc0, 0xb0, 0xb4, 0xc4))]  # PERF_CONTEXT_KERNEL
+    (tmp_path / 'data').write_bytes(perf_file.build(
+        [perf_file.attr(type=1, sample_period=1000, sample_type=1 | 2 | 32)], {},
+        records=record(1, 1, struct.pack('<iI3Q', -1, 0, KERNEL, 1 << 21, KERNEL) +
+                       b'[kernel.kallsyms]_text'.ljust(32, b'\0')) +
+        perf_file.sample(1, KERNEL + 0x58, 7 << 32 | 7, len(chain), *chain) + perf_file.FINISHED_ROUND))
+    options = ['-i', tmp_path / 'data', '--kallsyms', tmp_path / 'names']
+    out = millrace('script', '-F', 'ip,sym,symoff', *options).out
+    assert out.split() == [
+        f'{KERNEL + 0x58:x}', 'rest+0x8', f'{KERNEL + 0xc0:x}', 'other+0x0', f'{KERNEL + 0xb0:x}', 'caller+0x40',
+        f'{KERNEL + 0xb4:x}', '__pfx_other+0x4', f'{KERNEL + 0xc4:x}', 'other+0x4'], out
+    folded = 'other;__pfx_other;caller;other;rest'
+    assert folded in millrace('export', '--format=folded', '-o', '-', *options).out
+    assert folded in millrace('report', '--stdio', '--no-children', '-g', 'folded,0,count,caller', *options).out
+
+
 def test_records_of_bpf_programs_that_are_too_long(millrace, tmp_path):
     """The kernel gives several recorders records with old bytes behind the trailer: not a time, nor an event."""
     def timed(kind, body, time, junk=b''):

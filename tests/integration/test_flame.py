@@ -2,6 +2,7 @@
 """`millrace flame`: what is in the page, and what a browser does with it."""
 import json
 import pathlib
+import platform
 import re
 import shutil
 import struct
@@ -92,6 +93,50 @@ def test_inlined_functions_of_recorded_chains(millrace, tmp_path, need_root, cha
         ends = [path_of(found, node)[-len(wanted):] for _, node, *_ in weights(found['series'][0])]
         assert any(list(end) == wanted for end in ends), (options, ends)
         assert bool(nodes_named(found, 'inner_hot')) == (not options)
+
+
+# The last instruction of two functions is a call that does not return; behind one of them the next function begins.
+ENDS = """
+#include <stdlib.h>
+static volatile unsigned long n;
+static __attribute__((noinline, noreturn)) void spins(void) { while (n < 100000000) n++; exit(0); }
+static inline __attribute__((always_inline)) void inlined(void) { n++; spins(); }
+__attribute__((noinline, aligned(1))) void ends_with_call(void) { n++; inlined(); }
+__attribute__((noinline, aligned(1))) void comes_next(void) { n += 2; }
+__attribute__((noinline, aligned(64))) void before_padding(void) { n += 3; ends_with_call(); }
+__attribute__((noinline, aligned(64))) void behind_padding(void) { n += 2; }
+int main(int argc, char **argv) { if (argc > 1) { comes_next(); behind_padding(); } before_padding(); }
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ('x86_64', 'aarch64'), reason='the code is not known')
+@pytest.mark.parametrize('chains', ['fp', 'unwind'])
+def test_callers_that_end_with_a_call(millrace, tmp_path, need_root, chains):
+    program, data = tmp_path / 'program', tmp_path / 'data'
+    subprocess.run(['gcc', '-O2', '-g', '-fno-omit-frame-pointer', '-fno-shrink-wrap', '-fno-reorder-functions',
+                    '-fno-toplevel-reorder', '-x', 'c', '-', '-o', program], input=ENDS, text=True, check=True)
+    symbols = subprocess.run(['nm', '-nS', program], capture_output=True, text=True, check=True).stdout
+    functions = {name: [int(number, 16) for number in numbers]
+                 for *numbers, name in re.findall(r'^(\w+) (\w+) [Tt] (\w+)$', symbols, re.M)}
+    start, size = functions['ends_with_call']
+    assert start + size == functions['comes_next'][0]
+    millrace('record', '-e', 'cpu-clock', '--call-graph', chains, '-o', data, '--', program)
+    outer = ['ends_with_call', 'before_padding', 'main']
+    for option, wanted in ('--no-inline', ['spins', *outer]), ('--inline', ['spins', r'inlined \(inlined\)', *outer]):
+        chain = '\n'.join(rf'\s+[0-9a-f]+ {name}' for name in wanted)
+        assert re.search(chain, millrace('script', '-i', data, '-F', 'ip,sym', option).out)
+    offsets = millrace('script', '-i', data, '-F', 'ip,sym,symoff').out
+    assert f' ends_with_call+{size - (chains == "unwind"):#x}\n' in offsets
+    texts = [millrace(*command, '-i', data).out for command in (
+        ['script', '--json'], ['report', '--stdio', '-g'], ['export', '--format=folded', '-o', '-'])]
+    for text in offsets, *texts:
+        assert 'ends_with_call' in text and not re.search('comes_next|behind_padding', text)
+    assert 'main;before_padding;ends_with_call;inlined;spins' in texts[-1]
+    millrace('flame', '-i', data, '-o', tmp_path / 'page')
+    found = content(tmp_path / 'page')
+    ends = {tuple(path_of(found, node)[-5:]) for _, node, *_ in weights(found['series'][0])}
+    assert ('main', 'before_padding', 'ends_with_call', 'inlined', 'spins') in ends
+    assert not nodes_named(found, 'comes_next')
 
 
 def test_times_are_those_of_script(data, page, millrace):

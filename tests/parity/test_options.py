@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import return_addresses
 from conftest import MILLRACE, ROOT, run_command
 
 CODE = '''
@@ -32,11 +33,12 @@ def test_no_option_of_perf_is_unknown(perf):
 
 
 @pytest.fixture(scope='module')
-def details(perf, need_root, tmp_path_factory):
+def details(perf, millrace, need_root, tmp_path_factory):
     """Samples with weights, cgroups and page sizes."""
     path = tmp_path_factory.mktemp('details') / 'perf.data'
     perf('record', '-q', '--all-cgroups', '-W', '-d', '--code-page-size', '-e', 'cpu-clock', '-g', '-o', path,
          '--', 'ls', '-R', '/usr/include', '/usr/lib')
+    return_addresses.move_into_calls(path, perf, millrace)
     return path
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import limited_graphs
 import perf_file
+import return_addresses
 from conftest import ALL_CPUS, plain_names
 from perfdata import PerfData, SAMPLE
 
@@ -108,6 +109,8 @@ def data(request, need_root, need_tracefs, perf, millrace, programs, tmp_path_fa
     with plain_names():
         {'perf': perf, 'millrace': millrace}[recorder]('record', *events, '-o', path, '--',
                                                        *(workload or [programs / 'spin', '-t', '4', '-m', '100']))
+    if '-g' in events:
+        return_addresses.move_into_calls(path, perf, millrace)
     return path
 
 
@@ -233,6 +236,7 @@ def graph_data(request, need_root, perf, millrace, tmp_path_factory):
     for _ in range(20):
         {'perf': perf, 'millrace': millrace}[tool]('record', *CASES[name][0], '-o', path, '--', *CASES[name][1])
         if not has_unknown_marker(path):
+            return_addresses.move_into_calls(path, perf, millrace)
             return path
     pytest.fail('each recording has a chain with an unknown marker')
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import platform
 import re
 import struct
 import subprocess
@@ -10,6 +11,7 @@ import subprocess
 import pytest
 
 import perf_file
+import return_addresses
 from conftest import ALL_CPUS, plain_names, threads_of, while_it_runs
 from test_report import lines  # noqa: F401 (a fixture)
 
@@ -61,8 +63,36 @@ def test_file(case, recorder, perf, millrace, tmp_path):
     workload = ['ls', '-lR', '/usr/share/doc'] if case == 'per-thread' else WORKLOAD
     with plain_names():
         recorder('record', *CASES[case], '-o', data, '--', *workload)
+    if '-g' in CASES[case]:
+        return_addresses.move_into_calls(data, perf, millrace)
     theirs = perf('script', '-i', data, binary=True).out
     assert theirs.count(b'\n') > 5
+    assert_same(millrace('script', '-i', data, binary=True).out, theirs)
+
+
+# The last instruction of two functions is a call that does not return.
+ENDS = """
+#include <stdlib.h>
+static volatile unsigned long n;
+__attribute__((noinline, noreturn)) void spins(void) { while (n < 50000000) n++; exit(0); }
+__attribute__((noinline, aligned(1))) void ends_with_call(void) { n++; spins(); }
+__attribute__((noinline, aligned(64))) void comes_next(void) { n += 2; }
+int main(int argc, char **argv) { if (argc > 1) comes_next(); ends_with_call(); }
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ('x86_64', 'aarch64'), reason='millrace does not know the code')
+def test_callers_that_end_with_a_call(perf, millrace, need_root, tmp_path):
+    """Other recordings may have a few: here are many. Moved into the calls they are all that differs."""
+    program, data = tmp_path / 'program', tmp_path / 'data'
+    subprocess.run(['gcc', '-O2', '-fno-omit-frame-pointer', '-fno-shrink-wrap', '-fno-reorder-functions',
+                    '-fno-toplevel-reorder', '-x', 'c', '-', '-o', program], input=ENDS, text=True, check=True)
+    perf('record', '-e', 'cpu-clock:u', '-g', '-o', data, '--', program)
+    chain = re.compile(r' spins\+.*\n.* ends_with_call\+.*\n.* main\+')
+    assert chain.search(millrace('script', '-i', data).out) and not chain.search(perf('script', '-i', data).out)
+    return_addresses.move_into_calls(data, perf, millrace)
+    theirs = perf('script', '-i', data, binary=True).out
+    assert chain.search(theirs.decode())
     assert_same(millrace('script', '-i', data, binary=True).out, theirs)
 
 

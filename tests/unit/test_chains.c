@@ -183,6 +183,87 @@ static void test_inlined(void **state)
 	free(path);
 }
 
+#ifdef __x86_64__
+#define FUNCTION(name, code, size)                                                                                     \
+	".global made_" #name "\n.hidden made_" #name "\n.type made_" #name ", @function\nmade_" #name ": " code       \
+	"\n" size
+#define SIZE(name) ".size made_" #name ", . - made_" #name "\n"
+#define SIZED(name, code) FUNCTION(name, code, SIZE(name))
+
+/* `caller` and `padded` end with calls, as `no_size`, `plain` does not. */
+__asm__(".pushsection .text\n.p2align 4\n" SIZED(caller, "call made_plain") SIZED(behind_caller, "ret")
+		SIZED(plain, "ret") SIZED(behind_plain, "nop\nret") FUNCTION(no_size, "call *8(%rsp)", "")
+			SIZED(behind_no_size, "ret") SIZED(padded, "call *%rax") "ret\n.popsection\n");
+extern const char made_behind_caller, made_behind_plain, made_behind_no_size, made_padded;
+
+static struct location innermost(uint32_t chain)
+{
+	return *stacks_location(stacks, stacks_frame(stacks, chain));
+}
+
+static void assert_names(const char *address, const char *as_caller, const char *as_innermost)
+{
+	const uint64_t at = (uintptr_t)address;
+	const struct location caller = innermost(stacks_outer(stacks, INTERN(PID, PERF_CONTEXT_USER, 1, at)));
+	const struct location sampled = innermost(INTERN(PID, PERF_CONTEXT_USER, at));
+
+	assert_string_equal(caller.symbol ? caller.symbol->name : "", as_caller);
+	assert_string_equal(sampled.symbol ? sampled.symbol->name : "", as_innermost);
+}
+
+static void map_this_program(void)
+{
+	enum { PROGRAM_BYTES = 1 << 24 };
+	char *path = realpath("/proc/self/exe", NULL);
+
+	assert_non_null(path);
+	map_bytes(PID, (uintptr_t)&__ehdr_start, PROGRAM_BYTES, path);
+	free(path);
+}
+
+static void test_call_at_the_end_of_a_function(void **state)
+{
+	(void)state;
+	map_this_program();
+	for (unsigned round = 0; round < 2; round++) {
+		assert_names(&made_behind_caller, "made_caller", "made_behind_caller");
+		assert_names(&made_behind_plain, "made_behind_plain", "made_behind_plain");
+		assert_names(&made_behind_no_size, "made_behind_no_size", "made_behind_no_size");
+		assert_names(&made_padded + 2, "made_padded", "");
+		assert_names(&made_padded + 1, "made_padded", "made_padded");
+	}
+}
+
+/* The code is read once, by the thread that may change the machine. */
+static void test_call_at_the_end_by_other_threads(void **state)
+{
+	struct lookup *lookup = lookup_new(machine), *own = machine_lookup(machine);
+	struct task *task = machine_task(machine, PID, PID);
+	const uint64_t ip = (uintptr_t)&made_behind_caller;
+	struct location at;
+
+	(void)state;
+	assert_non_null(lookup);
+	map_this_program();
+	lookup_resolve(own, task, PERF_RECORD_MISC_USER, ip, &at);
+	lookup_resolve(own, task, PERF_RECORD_MISC_USER, ip - 1, &at);
+	for (unsigned round = 0; round < 3; round++) {
+		lookup_set_read_only(lookup, true);
+		lookup_resolve_caller(lookup, task, PERF_RECORD_MISC_USER, ip, &at);
+		assert_int_equal(lookup_needs_update(lookup), round == 0);
+		if (round)
+			assert_string_equal(at.symbol->name, "made_caller");
+		lookup_resolve_caller(own, task, PERF_RECORD_MISC_USER, ip, &at);
+		assert_string_equal(at.symbol->name, "made_caller");
+		assert_true(at.is_return);
+		lookup_resolve(own, task, PERF_RECORD_MISC_USER, ip, &at);
+		assert_string_equal(at.symbol->name, "made_behind_caller");
+		assert_false(at.is_return);
+	}
+	lookup_free(lookup);
+}
+#endif
+
 static uint32_t intern_now(const struct session_record *record, uint32_t *ret_later)
 {
 	struct task *task = machine_task(machine, PID, PID);
@@ -352,6 +433,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_chain, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_other_maps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_inlined, set_up_inlined, tear_down),
+#ifdef __x86_64__
+		cmocka_unit_test_setup_teardown(test_call_at_the_end_of_a_function, set_up_inlined, tear_down),
+		cmocka_unit_test_setup_teardown(test_call_at_the_end_by_other_threads, set_up_inlined, tear_down),
+#endif
 		cmocka_unit_test_setup_teardown(test_inlined_later, set_up_inlined, tear_down),
 		cmocka_unit_test_setup_teardown(test_frames_of_lines, set_up_inlined, tear_down),
 		cmocka_unit_test_setup_teardown(test_forget, set_up, tear_down),

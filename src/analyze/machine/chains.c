@@ -38,8 +38,8 @@ struct known_chain {
 struct chain_ip {
 	uint64_t ip;
 	uint8_t cpumode;
-	bool leaf;    /* the program's innermost: no call is before that address */
-	bool unwound; /* by us, which has taken it to the call */
+	bool innermost; /* of the kernel or the program: no call is before that address */
+	bool unwound;   /* by us, which has taken it to the call */
 };
 
 /* What is at an address of tasks with these maps: the numbers of its frames, innermost first. */
@@ -179,7 +179,7 @@ static void add(struct chain_key *key, uint64_t value)
 /* What an address means, but for the maps. */
 static uint8_t ip_mode(const struct chain_ip *ip)
 {
-	return (uint8_t)(ip->cpumode | ip->unwound << 6 | ip->leaf << 7);
+	return (uint8_t)(ip->cpumode | ip->unwound << 6 | ip->innermost << 7);
 }
 
 /* Of each frame, from the outermost on. */
@@ -207,7 +207,7 @@ static unsigned list_ips(struct chains *chains, const struct task *task, const s
 	uint64_t ip;
 
 	while (nr < CHAIN_MOST_FRAMES && ip_walk_next(&walk, &ip))
-		ips[nr++] = (struct chain_ip){ip, walk.cpumode, .leaf = walk.leaf};
+		ips[nr++] = (struct chain_ip){ip, walk.cpumode, .innermost = walk.innermost};
 	nr = walk.untrusted ? 0 : nr;
 	if (!record->sample.user_stack.len)
 		return nr;
@@ -241,13 +241,18 @@ static struct known_place *place_of(struct chains *chains, const struct task *ta
 /* The frames at this address, innermost first, from scratch. Returns how many. */
 static unsigned look_up(struct chains *chains, struct task *task, const struct chain_ip *ip)
 {
+	struct lookup *lookup = machine_lookup(chains->machine);
 	struct location *frames = chains->frames, frame;
+	const bool is_caller = !ip->innermost && !ip->unwound;
 
-	machine_resolve(chains->machine, task, ip->cpumode, ip->ip, frames);
+	if (is_caller)
+		lookup_resolve_caller(lookup, task, ip->cpumode, ip->ip, frames);
+	else
+		lookup_resolve(lookup, task, ip->cpumode, ip->ip, frames);
 	if (!ip->unwound && !machine_inlines_all(chains->machine))
 		return 1;
 	frame = *frames;
-	frame.is_return = !ip->leaf && !ip->unwound && ip->cpumode == PERF_RECORD_MISC_USER;
+	frame.is_return |= is_caller && ip->cpumode == PERF_RECORD_MISC_USER;
 	if (chains->ahead && machine_may_inline(chains->machine, &frame)) {
 		frame.nr_inlined = LOCATION_PENDING;
 		*frames = frame;

@@ -30,7 +30,7 @@ struct ip_walk ip_walk_over(const struct session_record *record)
 
 bool ip_walk_next(struct ip_walk *walk, uint64_t *ret)
 {
-	walk->leaf = false;
+	walk->innermost = walk->leaf = false;
 	while (walk->left && walk->next < walk->sample->nr_ips) {
 		*ret = walk->sample->ips[walk->next++];
 		if (*ret < first_marker) {
@@ -42,6 +42,7 @@ bool ip_walk_next(struct ip_walk *walk, uint64_t *ret)
 		if (walk->untrusted)
 			return false;
 		walk->cpumode = (uint8_t)mode;
+		walk->innermost = true;
 		walk->leaf = mode == PERF_RECORD_MISC_USER;
 	}
 	return false;

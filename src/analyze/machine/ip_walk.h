@@ -13,7 +13,8 @@ struct ip_walk {
 	uint64_t next;
 	unsigned left; /* frames that are still taken */
 	uint8_t cpumode;
-	bool leaf;      /* the address is that of the program's innermost function */
+	bool innermost; /* the address is behind a marker: no return address */
+	bool leaf;      /* and that of the program's innermost function */
 	bool untrusted; /* a marker was unknown: as perf, not even what came before counts */
 };
 

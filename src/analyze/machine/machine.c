@@ -12,6 +12,7 @@
 
 #include "analyze/machine/ip_walk.h"
 #include "analyze/machine/kernel.h"
+#include "analyze/machine/last_call.h"
 #include "analyze/machine/user_stacks.h"
 #include "analyze/symbols/debug_info.h"
 #include "analyze/symbols/jit_code.h"
@@ -34,8 +35,9 @@ struct resolved {
 	uint64_t common_epoch; /* 0: empty */
 	uint64_t maps;         /* their generation; 0: the kernel's, or none are known */
 	uint8_t cpumode;
-	bool doubtful; /* the object cannot be named: its uses are counted */
-	bool timed;    /* holds from from_ns until before to_ns only */
+	bool doubtful;   /* the object cannot be named: its uses are counted */
+	bool timed;      /* holds from from_ns until before to_ns only */
+	bool may_be_end; /* a return address there may be that of the last instruction of a function */
 	int64_t from_ns, to_ns;
 	struct location location;
 };
@@ -71,6 +73,7 @@ struct machine {
 	struct kernel kernel;
 	struct user_stacks *user_stacks; /* NULL: not needed yet */
 	struct debug_info *debug_info;
+	struct last_calls last_calls;
 	struct hash_table programs; /* when the process began to run its program, if records say so, by pid */
 	struct hash_table cgroups;  /* paths, by id */
 	struct pool cgroup_paths;
@@ -302,6 +305,7 @@ void machine_free(struct machine *machine)
 	dso_table_fini(&machine->dsos);
 	downloads_free(machine->downloads);
 	tasks_free(machine->tasks);
+	last_calls_fini(&machine->last_calls);
 	hash_table_fini(&machine->programs);
 	hash_table_fini(&machine->cgroups);
 	pool_fini(&machine->cgroup_paths);
@@ -760,8 +764,16 @@ static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	return ret->dso->jit ? find_jit_symbol(lookup, resolved) : find_symbol(lookup, ret);
 }
 
+/* Not behind an instruction of the function there. Generated code has no file. */
+static bool may_be_end(const struct location *at)
+{
+	return at->dso && (at->level == 'k' || (at->level == '.' && at->dso->kind == DSO_FILE)) &&
+	       (!at->symbol || at->symbol->start == at->address);
+}
+
 /* Samples hit few addresses, again and again. */
-void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+static inline __attribute__((always_inline)) struct resolved *resolve_once(struct lookup *lookup, struct task *task,
+									   uint8_t cpumode, uint64_t ip)
 {
 	const struct machine *machine = lookup->machine;
 	uint64_t maps = cpumode == PERF_RECORD_MISC_USER && task->maps ? maps_generation(task->maps) : 0;
@@ -777,10 +789,77 @@ void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 		resolved->cpumode = cpumode;
 		resolved->common_epoch = found ? machine->common_epoch : 0;
 		resolved->doubtful = resolved->location.dso && resolved->location.dso->doubt.why;
+		resolved->may_be_end = may_be_end(&resolved->location);
 	}
 	if (resolved->doubtful)
 		__atomic_fetch_add(&resolved->location.dso->doubt.nr_uses, 1, __ATOMIC_RELAXED);
+	return resolved;
+}
+
+void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+{
+	*ret = resolve_once(lookup, task, cpumode, ip)->location;
+}
+
+/* The function that has the byte before; NULL: none. false: an update is needed. */
+static bool find_symbol_before(struct lookup *lookup, const struct location *at, const struct symbol **ret)
+{
+	struct location call = *at;
+
+	call.address--;
+	if (!find_symbol(lookup, &call))
+		return false;
+	*ret = call.symbol;
+	return true;
+}
+
+/* Whether a program's function ends with a call. LAST_CALL_UNKNOWN: an update is needed. */
+static enum last_call last_call_of(struct lookup *lookup, const struct dso *dso, const struct symbol *function)
+{
+	struct machine *machine = lookup->machine;
+	enum last_call last = last_calls_peek(&machine->last_calls, function);
+
+	if (last == LAST_CALL_UNKNOWN && !lookup->read_only)
+		last = last_calls_find(&machine->last_calls, dso, symfs_of(machine), function);
+	return last;
+}
+
+/*
+ * The kernel's code is not at hand. What is not padding is no return address where an interrupt was, or where a thunk
+ * is about to go to the function (retpolines), which nothing in a chain tells from one.
+ */
+static bool is_kernel_padding(const struct location *at)
+{
+	return at->level == 'k' && (!at->symbol || starts_with(at->symbol->name, "__pfx_"));
+}
+
+/* Makes it the function that ends there, if there is one, with a call. false: an update is needed. */
+static bool find_function_that_ends(struct lookup *lookup, struct resolved *resolved, struct location *at)
+{
+	const struct symbol *before;
+	enum last_call last = LAST_CALL_NONE;
+
+	if (!find_symbol_before(lookup, at, &before))
+		return false;
+	if (before && before->end == at->address && is_kernel_padding(at))
+		last = LAST_CALL_THERE;
+	else if (before && before->end == at->address && before->sized && at->level == '.')
+		last = last_call_of(lookup, at->dso, before);
+	if (last == LAST_CALL_UNKNOWN)
+		return false;
+	resolved->may_be_end = last == LAST_CALL_THERE;
+	at->symbol = resolved->may_be_end ? before : at->symbol;
+	at->is_return = resolved->may_be_end;
+	return true;
+}
+
+void lookup_resolve_caller(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret)
+{
+	struct resolved *resolved = resolve_once(lookup, task, cpumode, ip);
+
 	*ret = resolved->location;
+	if (resolved->may_be_end)
+		lookup->needs_update |= !find_function_that_ends(lookup, resolved, ret);
 }
 
 /*
@@ -867,8 +946,11 @@ static unsigned add_recorded(struct lookup *lookup, struct task *task, const str
 
 	while (nr < max && ip_walk_next(&walk, &ip)) {
 		struct location frame;
-		lookup_resolve(lookup, task, walk.cpumode, ip, &frame);
-		frame.is_return = inlined && !walk.leaf && walk.cpumode == PERF_RECORD_MISC_USER;
+		if (walk.innermost)
+			lookup_resolve(lookup, task, walk.cpumode, ip, &frame);
+		else
+			lookup_resolve_caller(lookup, task, walk.cpumode, ip, &frame);
+		frame.is_return |= inlined && !walk.innermost && walk.cpumode == PERF_RECORD_MISC_USER;
 		if (inlined)
 			nr += expand_inlined(lookup, &frame, &ret[nr], max - nr);
 		else

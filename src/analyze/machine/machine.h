@@ -28,9 +28,7 @@ void machine_free(struct machine *machine); /* NULL is fine */
 /* MMAP, MMAP2, COMM, FORK, KSYMBOL, BUILD_ID…; other records change nothing. 0 or -ENOMEM. */
 int machine_process(struct machine *machine, const struct session_record *record);
 
-/*
- * The task, made if there is none; its maps' objects are struct dso. NULL: out of memory. Valid until machine_free().
- */
+/* The task, made if needed; its maps' objects are struct dso. NULL: out of memory. Valid until machine_free(). */
 struct task *machine_task(struct machine *machine, uint32_t pid, uint32_t tid);
 
 /*
@@ -143,7 +141,9 @@ const char *lookup_cgroup(const struct lookup *lookup, uint64_t id); /* as machi
 
 /* As machine_task(); NULL: also when an update is needed. */
 struct task *lookup_task(struct lookup *lookup, uint32_t pid, uint32_t tid);
-/* As machine_resolve() and machine_callchain(). */
+/* As machine_resolve() and machine_callchain(). lookup_resolve_caller(): of a return address, see last_call.h. */
 void lookup_resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip, struct location *ret);
+void lookup_resolve_caller(struct lookup *lookup, struct task *task, uint8_t cpumode, uint64_t ip,
+			   struct location *ret);
 unsigned lookup_callchain(struct lookup *lookup, struct task *task, const struct session_record *record,
 			  struct location *ret, unsigned max);

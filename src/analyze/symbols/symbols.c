@@ -89,7 +89,8 @@ int symbols_take_names(struct symbols *symbols, struct buf *names, uint32_t *ret
 int symbols_add_named(struct symbols *symbols, uint64_t start, uint64_t size, enum symbol_binding binding,
 		      uint32_t name)
 {
-	struct symbol_entry entry = {.start = start, .end = start + size, .name = name, .binding = binding};
+	struct symbol_entry entry = {
+		.start = start, .end = start + size, .name = name, .binding = binding, .sized = size != 0};
 
 	if (array_room_up_to(symbols->entries, symbols->nr, symbols->room, SYMBOLS_MAX))
 		return -ENOMEM;
@@ -684,7 +685,7 @@ static const struct symbol *entry_symbol(struct symbols *symbols, struct symbol_
 	char *copy = copy_name(&symbols->pool, name, name_len(name));
 	if (!symbol || !copy || array_room(symbols->found, symbols->nr_found, symbols->found_room))
 		return NULL;
-	*symbol = (struct symbol){.start = entry->start, .end = entry->end, .name = copy};
+	*symbol = (struct symbol){.start = entry->start, .end = entry->end, .name = copy, .sized = entry->sized};
 	symbols->found[symbols->nr_found++] = symbol;
 	entry->found = symbols->nr_found;
 	return symbol;

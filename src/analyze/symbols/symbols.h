@@ -23,6 +23,7 @@ struct symbol {
 	/* only its name identifies it: JIT code that moves, so that other code may have its addresses later */
 	bool by_name;
 	bool inlined; /* an inlined function: its name, with the range of the function that contains it */
+	bool sized;   /* it was added with a size, which fits: `end` is not where the next one starts */
 };
 
 enum symbol_binding { SYMBOL_LOCAL, SYMBOL_GLOBAL, SYMBOL_WEAK };
@@ -33,14 +34,15 @@ struct symbol_entry {
 	uint32_t name;       /* see symbols_name() */
 	/* values of `clock` when it was added and dropped; dropped 0: it was not (an alias was preferred) */
 	uint32_t added, dropped;
-	uint32_t found : 29;  /* among symbols.found, from 1; 0: not yet */
+	uint32_t found : 28;  /* among symbols.found, from 1; 0: not yet */
+	uint32_t sized : 1;   /* as in struct symbol */
 	uint32_t binding : 2; /* enum symbol_binding */
 	uint32_t mangled : 1; /* the name may still have to be demangled */
 };
 
 /* Numbers of found symbols must fit into their field. */
 enum {
-	SYMBOLS_MAX = (1 << 29) - 2,
+	SYMBOLS_MAX = (1 << 28) - 2,
 	SYMBOLS_DEMANGLE_BYTES = 1 << 26, /* and 8 times the bytes of all names; behind that, names stay as they are */
 };
 
@@ -117,9 +119,8 @@ void symbols_fixup(struct symbols *symbols, enum symbols_fixup_flags flags);
 const char *symbols_name(const struct symbols *symbols, const struct symbol_entry *entry);
 
 /*
- * The symbol at `address`; NULL: none, or out of memory. An entry
- * always gives the same struct symbol, as it was when it was first found. Valid until symbols_fini(). symbols_fixup()
- * must have been called since the last addition.
+ * The symbol at `address`; NULL: none, or out of memory. An entry always gives the same struct symbol, as it was when
+ * it was first found. Valid until symbols_fini(). symbols_fixup() must have been called since the last addition.
  */
 const struct symbol *symbols_find(struct symbols *symbols, uint64_t address);
 
