@@ -3,10 +3,12 @@
 Older kernels: tests/programs/refuse.c refuses perf_event_open(2) when one bit of the attr is set, each bit in turn.
 What can be left out is left out, and said with -v; what was asked for is refused, by name. It refuses ioctls, too.
 """
+import fcntl
 import json
 import os
 import pathlib
 import platform
+import re
 import struct
 import sys
 
@@ -22,6 +24,7 @@ pytestmark = [pytest.mark.skipif(platform.machine() != 'x86_64', reason='the shi
 
 SAMPLE_TYPE, READ_FORMAT, BITS = 24, 32, 40
 
+UEVENT = '/sys/devices/system/cpu/cpu1/uevent'
 SET_OUTPUT = 0x2405  # PERF_EVENT_IOC_SET_OUTPUT
 
 # Bits that go: what -v says.
@@ -218,3 +221,74 @@ def test_events_that_cannot_share_an_overwritten_ring(run, programs, need_tracef
         assert len(set(kind)) == len(kind)
         if not where:  # there may be others, whose calls push ours out of the rings
             assert 2 * made * rounds <= len(kind) <= 2 * made * rounds + 1, done.err  # the shell's own
+
+
+OFFLINE = {
+    'all': '-a -e cpu-clock -F 500',
+    'named ring size': '-a -e cpu-clock -F 500 -m 16',
+    'filter': '-a -e sched:sched_switch --filter prev_pid!=0',
+    'group': '-a -e {cpu-clock,faults} -F 500',
+    'values': '-a -e {cpu-clock,faults}:S -F 500',
+    'threads': '-a --threads -z --single-file -e cpu-clock -F 500',
+    'overwrite': '-a --overwrite -e cpu-clock -F 500',
+    'no side rings': '-a --side-channel=off -e cpu-clock,faults -F 500',
+    'off-cpu': '-a --off-cpu -e cpu-clock -F 500',
+    'other': '-C 0 -e cpu-clock -F 500',
+}
+
+
+@pytest.fixture(name='without_cpu_1')
+def fixture_without_cpu_1(programs):
+    """What runs a command so that CPU 1 seems to be offline; one at a time, as all recorders hear that it is online."""
+    no_sanitizer()
+    if os.sysconf('SC_NPROCESSORS_ONLN') < 2:
+        pytest.skip('one CPU')
+    with open(UEVENT, encoding='ascii') as uevent:
+        fcntl.flock(uevent, fcntl.LOCK_EX)
+        yield ['env', f'LD_PRELOAD={programs}/refuse.so', 'REFUSE_CPU=1']
+
+
+@pytest.mark.parametrize('name', OFFLINE)
+def test_a_cpu_that_goes_while_events_are_opened(name, run, perf, without_cpu_1, tmp_path):
+    """It is left out, as one that goes later."""
+    file, command = tmp_path / 'x.data', [MILLRACE, 'record', '-o', tmp_path / 'x.data']
+    load = ['--', 'sh', '-c', 'taskset -c 0 sh -c "i=0; while [ \\$i -lt 100000 ]; do i=\\$((i+1)); done"']
+    done = run([*without_cpu_1, *command, *OFFLINE[name].split(), *load])
+    assert done.err.count('CPU 1 went offline while events were opened: it is not recorded before it comes back\n') == 1
+    assert 'CPU 1' not in done.err.replace('CPU 1 went', ''), done.err
+    assert done.err.splitlines()[-1].endswith('lost 0') or name == 'threads', done.err
+    cpus = set(re.findall(r'\[(\d+)\]', perf('script', '-i', file, '-F', 'comm,cpu,event').out))
+    assert cpus == {'000'}, done.err
+
+
+@pytest.mark.parametrize('options', ['-a', '-a -m 64 -z --threads', '-a --side-channel=off', '-C 0'])
+def test_a_cpu_that_comes_back_when_events_are_open(options, run, perf, programs, need_tracefs, without_cpu_1,
+                                                    tmp_path):
+    """The kernel tells that it is online when asked to (Documentation/ABI/testing/sysfs-uevent)."""
+    if not os.access(UEVENT, os.W_OK):
+        pytest.skip('/sys is read-only')
+    file, said, away, made = tmp_path / 'x.data', tmp_path / 'said', tmp_path / 'away', 3000
+    away.touch()
+    script = f"""taskset -c 1 {programs}/syscalls -t 1 -n {made} >{tmp_path}/tids; rm {away}; echo online >{UEVENT}
+        while ! grep -q 'came online again' {said}; do sleep 0.05; done
+        taskset -c 1 {programs}/syscalls -t 1 -n {made} >>{tmp_path}/tids"""
+    done = run([*without_cpu_1, f'REFUSE_CPU_WHILE={away}', 'sh', '-c',
+                f'exec 2>{said}; exec "$@"', 'sh', MILLRACE, 'record', *options.split(), '-e',
+                'syscalls:sys_enter_getppid', '-o', file, '--', 'sh', '-c', script])
+    err = said.read_text()
+    assert 'CPU 1 went offline while events were opened: it is not recorded before it comes back\n' in err, done.err
+    assert 'CPU 1 came online again: it is recorded from now on' in err and 'lost 0\n' in err, err
+    calls = perf('script', '-i', file, '-F', 'comm,tid,cpu').out
+    found = re.findall(r'^ *(?:syscalls|:-?\d+) +(\d+) +\[001\]', calls, re.M)
+    before, tid = (line.split()[0] for line in (tmp_path / 'tids').read_text().splitlines())
+    found = [caller for caller in found if caller in (before, tid)]  # other tests run that program, too
+    assert found == ([] if options == '-C 0' else [tid] * made), err
+    tasks = perf('script', '-i', file, '-F', 'comm,tid,cpu', '--show-task-events').out
+    assert re.search(rf'PERF_RECORD_FORK.*:{tid}\)', tasks), tasks[-2000:]
+
+
+@pytest.mark.parametrize('where', [['-C', '0,1'], ['-a', '-C', '1']])
+def test_a_named_cpu_must_be_online(where, run, without_cpu_1, tmp_path):
+    done = run([*without_cpu_1, MILLRACE, 'record', *where, '-o',
+                tmp_path / 'x.data', '-e', 'cpu-clock', '--', 'true'], status=255)
+    assert done.err == 'millrace: event cpu-clock: CPU 1 is offline, or its PMU is gone\n'

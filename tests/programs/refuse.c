@@ -2,7 +2,8 @@
 /*
  * A kernel that knows less: loaded with LD_PRELOAD, it refuses perf_event_open(2) with EINVAL when the attr has any of
  * the bits that the environment names: REFUSE_BYTE and REFUSE_MASK (a number; of the 8 bytes at that offset of the
- * attr), or REFUSE_FLAGS (of the call). It refuses ioctl(2) with the request REFUSE_IOCTL, after REFUSE_AFTER that it
+ * attr), or REFUSE_FLAGS (of the call). For all tasks on the CPU REFUSE_CPU it refuses it with ENODEV, while there is a
+ * file REFUSE_CPU_WHILE if that is set. It refuses ioctl(2) with the request REFUSE_IOCTL, after REFUSE_AFTER that it
  * grants.
  */
 #include <errno.h>
@@ -33,6 +34,13 @@ static int refused(const struct perf_event_attr *attr, unsigned long flags)
 		return 0;
 	memcpy(&word, (const char *)attr + offset, sizeof(word));
 	return (word & mask) != 0;
+}
+
+static int is_offline(int cpu)
+{
+	const char *file = getenv("REFUSE_CPU_WHILE");
+
+	return getenv("REFUSE_CPU") && cpu == (int)number("REFUSE_CPU") && (!file || access(file, F_OK) == 0);
 }
 
 /*
@@ -87,5 +95,7 @@ long syscall(long nr, ...)
 	va_end(list);
 	if (nr == SYS_perf_event_open && args[0] && refused((const void *)args[0], (unsigned long)args[4]))
 		return result(-EINVAL);
+	if (nr == SYS_perf_event_open && (int)args[1] == -1 && is_offline((int)args[2]))
+		return result(-ENODEV);
 	return result(call(nr, args));
 }

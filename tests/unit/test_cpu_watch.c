@@ -127,6 +127,28 @@ static void test_events_are_opened_later(void **state)
 	}
 }
 
+/* A CPU that was gone before its events were open; events of tasks are not opened again. */
+static void test_left_out(void **state)
+{
+	static const enum event_target kinds[] = {EVENT_TARGET_SYSTEM, EVENT_TARGET_WORKLOAD};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct target target;
+		struct cpu_watch watch = make_watch(&target, kinds[i]);
+		struct opener opener = {.cpu = -1};
+		watch.reopen = reopen;
+		watch.reopen_ctx = &opener;
+		for (int slot = 0; slot < 3; slot++)
+			assert_int_equal(cpu_watch_left_out(&watch, 2), 0);
+		take(&watch, "offline" CPU "2", 5);
+		take(&watch, "online" CPU "2", 7);
+		assert_int_equal(opener.nr, kinds[i] == EVENT_TARGET_SYSTEM);
+		assert_int_equal(watch.nr_blind, kinds[i] == EVENT_TARGET_SYSTEM);
+		end(&watch, &target);
+	}
+}
+
 /* With -C the other CPUs have task events. */
 static void test_task_events_of_other_cpus(void **state)
 {
@@ -202,6 +224,7 @@ int main(void)
 		cmocka_unit_test(test_goes_and_comes_back),
 		cmocka_unit_test(test_events_are_opened_again),
 		cmocka_unit_test(test_events_are_opened_later),
+		cmocka_unit_test(test_left_out),
 		cmocka_unit_test(test_task_events_of_other_cpus),
 		cmocka_unit_test(test_a_new_one),
 		cmocka_unit_test(test_tasks_go_on),

@@ -606,12 +606,19 @@ static void say_missing(const struct event *event, unsigned before, unsigned aft
 	}
 }
 
+bool event_cpu_is_offline(int cpu)
+{
+	return try_dummy(&(struct event_open_args){.cpu = cpu}, -1, 0) == -ENODEV;
+}
+
 /* A machine without a PMU for cycles can still look at the clock. */
-static bool replace_cycles(struct event *event, int err)
+static bool replace_cycles(struct event *event, int err, const struct event_open_args *args)
 {
 	struct perf_event_attr *attr = &event->attr;
 
 	if (err != -ENOENT && err != -ENXIO && err != -ENODEV)
+		return false;
+	if (err == -ENODEV && args->pid < 0 && event_cpu_is_offline(args->cpu))
 		return false;
 	if (attr->type != PERF_TYPE_HARDWARE || attr->config != PERF_COUNT_HW_CPU_CYCLES)
 		return false;
@@ -716,7 +723,7 @@ int event_open(struct event *event, struct event_fallbacks *fallbacks, const str
 	}
 	int fd = try_features(event, fallbacks, args);
 	while (fd < 0) {
-		if (replace_cycles(event, fd))
+		if (replace_cycles(event, fd, args))
 			replaced = true;
 		else if (restrict_to_user(event, fd))
 			restricted = true;

@@ -26,6 +26,9 @@ struct event_open_args {
 /* Whether a seccomp filter refuses every perf_event_open(2) of this process, whatever its arguments. */
 bool event_open_is_filtered(void);
 
+/* Whether no event of all tasks can be opened on this CPU now, whatever it counts. */
+bool event_cpu_is_offline(int cpu);
+
 /*
  * Opens the event; with PERF_FLAG_FD_CLOEXEC if the kernel has it. The first open of an event may change its attr and
  * name (older kernel, cycles without a PMU, no permission for kernel samples); log_note() or log_verbose() says so.

@@ -82,6 +82,15 @@ static int take_offline(struct cpu_watch *watch, unsigned cpu)
 	return cpuset_add(&watch->gone, cpu);
 }
 
+int cpu_watch_left_out(struct cpu_watch *watch, unsigned cpu)
+{
+	if (cpuset_has(&watch->gone, cpu))
+		return 0;
+	log_note("CPU %u went offline while events were opened: it is not recorded%s", cpu,
+		 counts_whole_cpus(watch->target) ? " before it comes back" : "");
+	return cpuset_add(&watch->gone, cpu);
+}
+
 /* Its events were ended. What ran there until they are open again is not recorded. */
 static int take_back(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
 {
@@ -109,7 +118,7 @@ static int take_online(struct cpu_watch *watch, unsigned cpu, uint64_t now_ns)
 	const struct target *target = watch->target;
 
 	if (cpuset_has(&watch->gone, cpu))
-		return take_back(watch, cpu, now_ns);
+		return counts_whole_cpus(target) ? take_back(watch, cpu, now_ns) : 0;
 	if (target->per_thread || find_open(watch, cpu))
 		return 0;
 	if (has_events(target, cpu) || target->kind == EVENT_TARGET_CPUS)

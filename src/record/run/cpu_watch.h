@@ -39,6 +39,9 @@ struct cpu_watch {
 void cpu_watch_open(struct cpu_watch *watch, const struct target *target);
 void cpu_watch_close(struct cpu_watch *watch); /* an unopened one must have fd -1, not be zeroed */
 
+/* The CPU was offline when its events were to be opened: says so; they are opened when it comes back. 0 or -ENOMEM. */
+int cpu_watch_left_out(struct cpu_watch *watch, unsigned cpu);
+
 /* When `fd` is readable: logs what happened to CPUs that concern the target. */
 void cpu_watch_read(struct cpu_watch *watch);
 

@@ -262,6 +262,16 @@ static size_t later_fds(const struct recording *rec)
 	       (options->on_pressure == ON_PRESSURE_FREEZE ? FREEZE_FDS : 0);
 }
 
+static int note_left_out(struct recording *rec)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < rec->plan.nr_slots && !err; i++)
+		if (rec->set.stands_in[i])
+			err = cpu_watch_left_out(&rec->cpus, (unsigned)rec->plan.slots[i].cpu);
+	return err;
+}
+
 /* Those of the overwrite channel are as large as those that are drained. */
 static int open_rings(struct recording *rec, struct diag *reterr)
 {
@@ -287,6 +297,8 @@ static int open_rings(struct recording *rec, struct diag *reterr)
 	err = early_err ? early_err : early_drain_start(rec->early, &rec->set);
 	if (err)
 		return diag_set(reterr, err, "cannot drain the rings of task events: %s", diag_start_error(err));
+	if (note_left_out(rec))
+		return diag_set(reterr, -ENOMEM, "out of memory");
 	if (sizes.bounded)
 		sizes.pages = rec->set.ring_pages;
 	err = overwrite_open(&rec->set, sizes, &rec->overwrite, reterr);

@@ -70,6 +70,7 @@ static int allocate(struct eventset *set)
 	const struct plan *plan = set->plan;
 
 	set->fds = calloc(plan->nr_slots + 1, sizeof(*set->fds));
+	set->stands_in = calloc(plan->nr_slots + 1, sizeof(*set->stands_in));
 	set->ids = calloc(plan->nr_slots + 1, sizeof(*set->ids));
 	set->rings = calloc(plan->nr_rings + 1, sizeof(*set->rings));
 	set->ring_fds = calloc(plan->nr_rings + 1, sizeof(*set->ring_fds));
@@ -78,8 +79,8 @@ static int allocate(struct eventset *set)
 	set->filters = calloc(set->events->nr + 1, sizeof(*set->filters));
 	set->enabled = calloc(set->events->nr + 1, sizeof(*set->enabled));
 	set->renames = calloc(plan->nr_rings + 1, sizeof(*set->renames));
-	if (!set->fds || !set->ids || !set->rings || !set->ring_fds || !set->fd_ids || !set->lost_before ||
-	    !set->filters || !set->enabled || !set->renames)
+	if (!set->fds || !set->stands_in || !set->ids || !set->rings || !set->ring_fds || !set->fd_ids ||
+	    !set->lost_before || !set->filters || !set->enabled || !set->renames)
 		return -ENOMEM;
 	for (size_t i = 0; i < plan->nr_slots; i++)
 		set->fds[i] = -1;
@@ -143,12 +144,36 @@ static int open_slot(struct eventset *set, const struct plan_slot *slot, struct 
 	return event_open(&here, fallbacks, &args, first, reterr);
 }
 
+/* As open_slot(). A CPU may go offline since we looked which are online, and come back; one that was named must not. */
+static int open_slot_of_cpu(struct eventset *set, size_t index, struct event_fallbacks *fallbacks, bool *first,
+			    struct diag *reterr)
+{
+	enum { TRIES = 10 };
+	const struct plan_slot *slot = &set->plan->slots[index];
+	bool may_go = slot->pid < 0 && !(set->plan->names_cpus && is_recorded(set, slot));
+	int fd = open_slot(set, slot, fallbacks, *first, reterr);
+
+	for (int i = 0; i < TRIES && fd == -ENODEV && may_go; i++) {
+		if (event_cpu_is_offline(slot->cpu)) {
+			/* That can be opened, as a carrier, and has its ring; nothing was lost of it. */
+			fd = ring_carrier_open(&set->events->events[slot->event].attr, &set->plan->rings[slot->ring],
+					       0);
+			set->stands_in[index] = fd >= 0;
+			return fd < 0 ? diag_set(reterr, fd, "CPU %d went offline: %s", slot->cpu, strerror(-fd)) : fd;
+		}
+		fd = open_slot(set, slot, fallbacks, *first, reterr);
+	}
+	*first &= fd < 0;
+	return fd;
+}
+
 /* A thread among several may end while we open; a target that is gone altogether is an error. */
 static int open_slots(struct eventset *set, struct diag *reterr)
 {
 	struct event_fallbacks fallbacks = {0};
 	const struct plan *plan = set->plan;
 	size_t nr_open = 0, last_event = SIZE_MAX;
+	bool first = true; /* of its event */
 
 	for (size_t i = 0; i < plan->nr_slots; i++) {
 		const struct plan_slot *slot = &plan->slots[i];
@@ -157,7 +182,8 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 			continue;
 		const struct perf_event_attr attr = event->attr;
 		const struct event_fallbacks known = fallbacks;
-		int fd = open_slot(set, slot, &fallbacks, slot->event != last_event, reterr);
+		first |= slot->event != last_event;
+		int fd = open_slot_of_cpu(set, i, &fallbacks, &first, reterr);
 		if (fd == -EINVAL && event->behind_leader && event->given & EVENT_GIVEN_WEAK) {
 			/* What was left out did not help: the kernel has it. */
 			event->attr = attr;
@@ -530,6 +556,7 @@ void eventset_close(struct eventset *set)
 		if (set->fds[i] >= 0)
 			close(set->fds[i]);
 	free(set->fds);
+	free(set->stands_in);
 	for (size_t i = 0; set->renames && i < set->plan->nr_rings; i++)
 		free_renames(set->renames[i]);
 	for (size_t i = 0; set->filters && i < set->events->nr; i++)
@@ -781,6 +808,7 @@ static int take_over(struct eventset *set, size_t index, struct reopening *reope
 	if (dup3(reopening->fds[index], set->fds[index], O_CLOEXEC) < 0)
 		return -errno;
 	set->fd_ids[index] = reopening->ids[index];
+	set->stands_in[index] = false;
 	atomic_fetch_add(&set->lost_before[index], lost);
 	close(reopening->fds[index]);
 	reopening->fds[index] = -1;

@@ -25,6 +25,7 @@ struct eventset {
 	const struct plan *plan;       /* borrowed */
 	struct event_list *events;     /* borrowed; opening may adapt their attrs */
 	int *fds;                      /* by slot; -1: the task had ended */
+	bool *stands_in;               /* by slot; what is open there counts nothing: its CPU is offline */
 	uint64_t *ids;                 /* by slot; 0 where there is no fd; as the file knows them */
 	uint64_t *fd_ids;              /* by slot; of what is open there: others where it was opened again */
 	_Atomic uint64_t *lost_before; /* by slot; what those had lost that were open there before */
@@ -55,8 +56,9 @@ struct eventset {
 
 /*
  * Opens all events, and maps the rings that are drained (overwrite_open() maps the others). Sets all fields but
- * clock, leaves_fds and later_fds, which the caller sets before. After an error nothing stays open, except the event
- * fds when set->leaves_fds.
+ * clock, leaves_fds and later_fds, which the caller sets before. A CPU that goes offline at that time is no error,
+ * unless the user named it: set->stands_in, until eventset_reopen(). After an error nothing stays open, except the
+ * event fds when set->leaves_fds.
  */
 int eventset_open(struct eventset *set, const struct plan *plan, struct event_list *events, struct ring_sizes sizes,
 		  struct diag *reterr);

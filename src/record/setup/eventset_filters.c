@@ -62,7 +62,7 @@ static int refused(const struct event *event, const char *filter, int err, struc
 static int set_filter(const struct eventset *set, size_t index, const char *filter, struct diag *reterr)
 {
 	for (size_t i = 0; i < set->plan->nr_slots; i++) {
-		if (set->plan->slots[i].event != index || set->fds[i] < 0)
+		if (set->plan->slots[i].event != index || set->fds[i] < 0 || set->stands_in[i])
 			continue;
 		if (ioctl(set->fds[i], PERF_EVENT_IOC_SET_FILTER, filter))
 			return refused(&set->events->events[index], filter, -errno, reterr);

@@ -299,6 +299,7 @@ int plan_make(const struct event_list *events, const struct target *target, stru
 		return err;
 	}
 	fill_slots(events, target, &plan);
+	plan.names_cpus = target->names_cpus;
 	*ret = plan;
 	return 0;
 }

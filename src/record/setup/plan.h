@@ -50,6 +50,7 @@ struct plan {
 		*rings; /* heap; ordered by channel (side and data, which are drained, then overwrite), then by place */
 	size_t nr_rings, nr_drained;
 	size_t nr_places;      /* CPUs or threads that are recorded */
+	bool names_cpus;       /* the target does (-C) */
 	size_t nr_side_places; /* behind them: other CPUs, from which tasks may come, with side rings only (-C) */
 };
 

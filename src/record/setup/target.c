@@ -108,6 +108,7 @@ static int resolve_cpus(const char *list, struct target *target, struct diag *re
 		online = (struct cpuset){0};
 		return 0;
 	}
+	target->names_cpus = true;
 	err = cpuset_parse(&target->cpus, list);
 	if (err || !cpuset_count(&target->cpus))
 		return diag_set(reterr, -EINVAL, "-C: \"%s\" is not a list of CPUs such as 0-3,7", list);

@@ -25,6 +25,7 @@ struct target_request {
 struct target {
 	enum event_target kind;
 	bool per_thread;
+	bool names_cpus;    /* -C */
 	struct cpuset cpus; /* to open on: online ones, or those of -C */
 	/* with -C the other online CPUs, whose task events are recorded, too, because tasks may come from there */
 	struct cpuset other_cpus;
