@@ -71,7 +71,7 @@ struct batch_pool_totals {
 	uint64_t nr_extents, nr_plain, nr_failed; /* plain: not compressed; failed: because the compressor failed */
 	uint64_t nr_lowered; /* compressed less than params.level asks for, or not at all: batch_pool_set_level() */
 	uint64_t most_bytes; /* the most memory that was in use at any time */
-	uint64_t full_ns;    /* how long draining threads waited because all memory was in use */
+	uint64_t full_ns;    /* how long a draining thread, or several, waited because all memory was in use */
 	struct pool_drops drops[POOL_DROP_REASONS]; /* by stages; the first one without a reason ends the list */
 	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers; the latter without their last batches until they end */
 };
@@ -117,11 +117,11 @@ struct batch_pool {
 	struct pool_worker *idle; /* idle workers; the last that became idle is first: its memory is in use already */
 	int requested_level;      /* batch_pool_set_level() */
 	bool ending, overtaken;   /* compression is too slow: nothing is compressed until half of the memory is free */
-	struct pipeline *with_stages; /* list of the pipelines whose stages may keep batches */
-	size_t nr_packing;
-	atomic_size_t nr_unwritten; /* waiting to be written; read without the lock, too */
-	size_t nr_stores;           /* number of times that a draining thread has stored */
-	uint64_t stores_counted_ns; /* CPU time of the thread that drains and stores, when it was measured last */
+	struct pipeline *with_stages;             /* list of the pipelines whose stages may keep batches */
+	size_t nr_packing, nr_waiting;            /* waiting: draining threads, for memory, since full_from_ns */
+	atomic_size_t nr_unwritten;               /* waiting to be written; read without the lock, too */
+	size_t nr_stores;                         /* number of times that a draining thread has stored */
+	uint64_t full_from_ns, stores_counted_ns; /* the latter: CPU time of the draining thread, when last measured */
 	struct batch_pool_totals totals;
 };
 

@@ -118,11 +118,20 @@ static int fill_next(struct producer *producer)
 	return producer->filling ? 0 : -EAGAIN;
 }
 
-static void note_full(struct batch_pool *pool, uint64_t from_ns)
+static void wait_begins(struct batch_pool *pool)
 {
-	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	if (!pool->nr_waiting++)
+		pool->full_from_ns = clock_ns(CLOCK_MONOTONIC);
+	atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
+}
 
-	pool->totals.full_ns += now_ns - from_ns;
+/* Of several that wait at a time the last one counts: a time is counted once, and is not over before. */
+static void wait_ends(struct batch_pool *pool)
+{
+	if (--pool->nr_waiting)
+		return;
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	pool->totals.full_ns += now_ns - pool->full_from_ns;
 	atomic_store_explicit(&pool->full_until_ns, now_ns, memory_order_relaxed);
 }
 
@@ -146,15 +155,14 @@ static void wait_for_room(const struct pipeline *pipeline)
 
 	if (!free_list_is_empty(&pool->free_jobs))
 		return;
-	uint64_t from_ns = clock_ns(CLOCK_MONOTONIC);
-	atomic_store_explicit(&pool->full_until_ns, UINT64_MAX, memory_order_relaxed);
+	wait_begins(pool);
 	request_memory(pool);
 	batch_pool_wake(pool);
 	while (!pipeline->err && free_list_is_empty(&pool->free_jobs))
 		wait_for_signal(pool);
 	if (pipeline->err)
 		pthread_cond_signal(&pool->room);
-	note_full(pool, from_ns);
+	wait_ends(pool);
 }
 
 /* Returns the error of the inner writer. */

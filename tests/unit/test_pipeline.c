@@ -1923,6 +1923,51 @@ static void *allow_later(void *unused)
 	return NULL;
 }
 
+/* As two threads wait that drain into files of a directory: a time in which both do is counted once. */
+static void test_time_without_room_is_counted_once(void **state)
+{
+	enum { NR = 2, SOME_US = 60000 };
+	static const struct writer_ops ops = {
+		.name = "slow", .state_bytes = sizeof(struct writer), .queue = store_when_allowed};
+	static uint8_t chunk[EXTENT_BYTES];
+	struct full full[NR] = {{0}};
+	struct batch_pool *pool;
+	pthread_t threads[NR];
+	unsigned nr = NR;
+
+	(void)state;
+	for (size_t at = 0; at < sizeof(chunk); at += 64)
+		memcpy(chunk + at, &(struct perf_event_header){.type = PERF_RECORD_SAMPLE, .size = 64}, 8);
+	sem_init(&storing, 0, 0);
+	assert_int_equal(batch_pool_new(&(struct batch_pool_params){.nr_pipelines = NR,
+								    .no_index = true,
+								    .extent_bytes = EXTENT_BYTES,
+								    .budget_bytes = EXTENT_BYTES},
+					&pool, NULL),
+			 0);
+	for (unsigned i = 0; i < NR; i++) {
+		struct writer *inner;
+		assert_int_equal(writer_open(&ops, &(struct writer_params){.fd = -1}, &inner), 0);
+		assert_int_equal(pipeline_open(pool, inner, &full[i].writer), 0);
+	}
+	while (writer_queue(full[0].writer, &(struct span){chunk, sizeof(chunk)}, 1) == 0)
+		nr++;
+	const uint64_t from_ns = clock_ns(CLOCK_MONOTONIC);
+	for (unsigned i = 0; i < NR; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, wait_until_room, &full[i]), 0);
+	usleep(SOME_US);
+	for (unsigned i = 0; i < nr; i++)
+		sem_post(&storing);
+	for (unsigned i = 0; i < NR; i++)
+		pthread_join(threads[i], NULL);
+	const uint64_t took_ns = clock_ns(CLOCK_MONOTONIC) - from_ns;
+	for (unsigned i = 0; i < NR; i++)
+		assert_int_equal(writer_close(full[i].writer, NULL), 0);
+	assert_in_range(pool->totals.full_ns, 1, took_ns);
+	batch_pool_free(pool);
+	sem_destroy(&storing);
+}
+
 /* Memory is full and the output fails: who waits for room is told that, and no byte of what waited counts as queued. */
 static void test_a_wait_for_room_ends_with_an_error(void **state)
 {
@@ -2768,6 +2813,7 @@ int main(void)
 		cmocka_unit_test(test_how_much_a_writer_is_given),
 		cmocka_unit_test(test_nothing_new_is_not_committed),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_room),
+		cmocka_unit_test(test_time_without_room_is_counted_once),
 		cmocka_unit_test(test_a_wait_for_room_ends_with_an_error),
 		cmocka_unit_test(test_a_drain_stores_few_at_once),
 		cmocka_unit_test(test_a_producer_is_closed_when_all_of_it_was_seen),
