@@ -70,7 +70,8 @@ def test_fields(millrace, perf, details):
 
 def test_chain_ends_at_a_function(millrace, perf, details):
     inner = perf('script', '-i', details, '-F', 'ip,sym').out
-    name = next(match for match in re.findall(r'^\s+[0-9a-f]+ (\w+)$', inner, re.M) if 'sys' in match)
+    # With a caller, which is left out: of a function of libc the chain may end there anyway.
+    name = next(match for match in re.findall(r'^\t *[0-9a-f]+ (\w+)\n(?=\t)', inner, re.M) if 'sys' in match)
     command = ['script', '-i', details, '-F', 'comm,time,ip,sym', '--stop-bt', name]
     ours = millrace(*command).out
     assert ours == perf(*command).out and ours != millrace(*command[:-2]).out
