@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sysinfo/memory.h"
+
 enum {
 	HUGE_PAGE = 2 << 20,
 	HEAP_BYTES = 1 << 30,    /* of addresses: a page takes memory when it is used */
@@ -17,13 +19,16 @@ enum {
 
 /*
  * What glibc.malloc.hugetlb=1 does, which only the environment can set: the heap grows once for all that follows, so
- * that one madvise(2) is enough.
+ * that one madvise(2) is enough. glibc gives each thread a heap of its own, of pages of 4 KiB: there are none of those.
  */
 void heap_use_huge_pages(void)
 {
 #ifdef __GLIBC__
 	char *begin = sbrk(0);
 
+	if (memory_counts_addresses(""))
+		return;
+	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 	mallopt(M_TOP_PAD, HEAP_BYTES);

@@ -6,9 +6,11 @@
 #pragma once
 
 /*
- * From now on malloc(3) on the main thread takes its memory from huge pages, up to one gigabyte. Freed memory is not
- * returned to the kernel, so this is for commands that fill tables and end. Called once, by the main thread. Does
- * nothing when the C library is not glibc, or when the kernel refuses huge pages.
+ * From now on malloc(3) takes its memory from huge pages, up to one gigabyte, on all threads. Freed memory is not
+ * returned to the kernel, so this is for commands that fill tables and end; and threads wait for each other in
+ * malloc(3) if they call it at once, but for small blocks. Called once, by the main thread, before there are others.
+ * Does nothing when the C library is not glibc, when the kernel refuses huge pages, or counts addresses that are not
+ * used (ulimit -v).
  */
 void heap_use_huge_pages(void);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Large memory is marked for huge pages, and what is freed goes back: by what the kernel tells of this process. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -40,6 +43,29 @@ static bool is_marked(const void *at)
 	return marked;
 }
 
+static void *allocate(void *unused)
+{
+	(void)unused;
+	return malloc(LARGE);
+}
+
+/* Threads have no heaps of their own, which would not be marked. */
+static void is_marked_on_threads(void)
+{
+	pthread_t threads[3];
+	void *memory[3];
+
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, allocate, NULL), 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(threads[i], &memory[i]), 0);
+	for (size_t i = 0; i < 3; i++) {
+		assert_non_null(memory[i]);
+		assert_true(is_marked((char *)memory[i] + LARGE / 2));
+		free(memory[i]);
+	}
+}
+
 /* What is allocated and freed in turn stays in that part of the heap. */
 static void test_heap(void **state)
 {
@@ -56,6 +82,27 @@ static void test_heap(void **state)
 			return;
 		assert_true(marked);
 	}
+	is_marked_on_threads();
+}
+
+/* Addresses that are not used count: what else is mapped has to fit, too. In another process, as it is for good. */
+static void test_limited_addresses(void **state)
+{
+	const struct rlimit limit = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+	int status;
+
+	(void)state;
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		char *before = sbrk(0);
+		if (setrlimit(RLIMIT_AS, &limit))
+			_exit(0); /* a sanitizer has more */
+		heap_use_huge_pages();
+		_exit((char *)sbrk(0) - before > LARGE);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 static long resident_pages(void)
@@ -97,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_trim),
+		cmocka_unit_test(test_limited_addresses),
 		cmocka_unit_test(test_heap),
 	};
 

@@ -23,6 +23,7 @@
 #include "cmd/view/view.h"
 #include "read/group_split.h"
 #include "read/session.h"
+#include "sysinfo/heap.h"
 
 /* Of one event. */
 struct event_stats {
@@ -440,6 +441,7 @@ static int run_recording(struct report *report)
 	if (view <= 0 && !html)
 		pager_open(&report->options.pager);
 	report_view_prepare(&report->options, view > 0);
+	heap_use_huge_pages();
 	input_enter_sandbox(&report->options.input, view > 0 ? VIEW_OUTPUT : html, 0);
 	if (view < 0 || input_open(&report->options.input, session_order(&report->options), &report->session))
 		return INPUT_EXIT_ERROR;
