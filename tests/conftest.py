@@ -241,17 +241,21 @@ def kernel_symbols(tmp_path_factory):
     Neither the caches of perf (~/.debug) nor its configuration (~/.perfconfig) are those of the user, who may have no
     home. In ~/.debug is a copy of /proc/kallsyms, which the kernel formats for each reader, for 50 ms: millrace takes
     it; perf is to be given this environment. Half of the lines are not in it: they name the padding before each
-    function, where nothing runs.
+    function, where nothing runs, and what follows a call that does not return, whose function perf names without them.
     """
     home = tmp_path_factory.mktemp('home')
     os.environ['HOME'] = str(home)
     with open('/proc/kallsyms', 'rb') as symbols:
         lines = [line for line in symbols if b' __pfx_' not in line]
-    copy = home / '.debug' / '[kernel.kallsyms]' / (kernel_build_id() or 'none') / 'kallsyms'
+    build_id = kernel_build_id() or 'none'
+    copy = home / '.debug' / '[kernel.kallsyms]' / build_id / 'kallsyms'
+    link = home / '.debug' / '.build-id' / build_id[:2] / build_id[2:]  # without it recorders would put theirs there
     if not lines or not int(lines[0].split()[0], 16) and not int(lines[-1].split()[0], 16):
         return {}  # not for this user
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b''.join(lines))
+    link.parent.mkdir(parents=True)
+    link.symlink_to(f'../../[kernel.kallsyms]/{build_id}')
     return {'LD_PRELOAD': str(KALLSYMS_COPY), 'KALLSYMS_COPY': str(copy)}
 
 
