@@ -324,7 +324,7 @@ static bool wait_for_work(struct drained_state *state, bool left)
 static void *run(void *ctx)
 {
 	struct drained_state *state = ctx;
-	struct timespec pause = {0};
+	struct timespec pause = {.tv_nsec = PAUSE_NS};
 	struct priority before; /* not restored: the thread does nothing else */
 	const char *unused;
 	bool left = false;
