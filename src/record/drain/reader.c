@@ -158,7 +158,6 @@ void reader_fini(struct reader *reader)
 	relief_free(reader->relief);
 	polls_fini(&reader->polls);
 	cpuset_fini(&reader->runs_on);
-	cpuset_fini(&reader->may_run_on);
 }
 
 /* The reader that sees the last of all tasks end reports it. */
@@ -383,6 +382,16 @@ static void report_near_full(struct reader *reader)
 		notifier_notify(control->notifier);
 }
 
+/* Of those that it may use now: others may have changed that. It allocates, seldom, and where it is late already. */
+static void go_to_another_cpu(struct reader *reader)
+{
+	struct cpuset allowed = {0};
+
+	if (!cpuset_allowed(&allowed))
+		reader->nr_cpus_left += !cpuset_leave_cpu(&allowed);
+	cpuset_fini(&allowed);
+}
+
 /* Where it is late though it has all of its CPU. */
 static void leave_slow_cpu(struct reader *reader)
 {
@@ -390,7 +399,7 @@ static void leave_slow_cpu(struct reader *reader)
 
 	if (slow_cpu_is_due(&reader->slow_cpu, now_ns) &&
 	    slow_cpu_look(&reader->slow_cpu, now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID), count_near_full(reader)))
-		reader->nr_cpus_left += !cpuset_leave_cpu(&reader->may_run_on);
+		go_to_another_cpu(reader);
 }
 
 static enum stream_pass next_pass(struct reader *reader, bool stop, bool woken)
@@ -448,8 +457,7 @@ static void *run(void *arg)
 		log_verbose("no thread to drain while this one stores: workers store");
 	if (reader->affinity) /* elsewhere it is slower, not wrong */
 		cpuset_run_on(reader->affinity);
-	(void)!cpuset_allowed(&reader->runs_on);    /* for those who ask where it went */
-	(void)!cpuset_allowed(&reader->may_run_on); /* the same, of its own: unknown, it stays where it is */
+	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */
 	reader->err = priority_raise(reader->realtime, &before, &how);
 	reader->scheduling = reader->err ? NULL : how;
 	reader->realtime_now = !reader->err && (!strcmp(how, "fifo") || !strcmp(how, "kept"));

@@ -103,8 +103,7 @@ struct reader {
 	uint64_t wakeups;
 	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last STREAM_COMMIT pass */
 	struct slow_cpu slow_cpu;
-	struct cpuset may_run_on; /* its affinity */
-	unsigned look_ms;         /* the next pass is not later than that, also if no ring wakes it; 0: at a commit */
+	unsigned look_ms; /* the next pass is not later than that, also if no ring wakes it; 0: at a commit */
 
 	struct reader_work at_switch; /* at the last switch; valid when control->nr_switching is 0 */
 
