@@ -333,7 +333,10 @@ static void *run(void *ctx)
 		(void)!priority_raise(0, &before, &unused);
 	while (wait_for_work(state, left)) {
 		left = drained_state_work(state);
-		pause.tv_nsec = left && 2 * pause.tv_nsec < LONGEST_PAUSE_NS ? 2 * pause.tv_nsec : PAUSE_NS;
+		if (!left)
+			pause.tv_nsec = PAUSE_NS;
+		else if (pause.tv_nsec < LONGEST_PAUSE_NS)
+			pause.tv_nsec *= 2;
 		nanosleep(&pause, NULL); /* what comes in the meantime is applied together */
 	}
 	return NULL;
