@@ -3,9 +3,11 @@
 How tests are counted. tools/tally: a test that failed and passed when it was run once more counts as passed, and is
 named.
 """
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -52,31 +54,91 @@ def test_all_well_the_second_time(tmp_path):
     assert status == 0 and lines[-1] == '2 passed, 0 failed' and 'test_a passed the second time' in lines[0]
 
 
+def meson_log(path, **results):
+    """What Meson says of each program, beside that JUnit file."""
+    path.with_suffix('.json').write_text(''.join(
+        json.dumps({'name': f'millrace:unit+threads / {name}', 'result': result}) + '\n'
+        for name, result in results.items()))
+
+
+# A program that was killed, or that took too long: before its first result, as all of cmocka are; between two results.
+NO_RESULT = '<testcase name="millrace:unit+threads / unwinding" classname="millrace">{}</testcase>'
+ONE_RESULT = '<testcase name="1 - test_a" classname="millrace.millrace:unit+threads / unwinding" />{}'
 KILLED = '<system-err>\n(test program exited with status code -11)</system-err>'
-# Killed before its first result, as all of cmocka are; between two results.
-KILLED_SUITES = {
-    'millrace': '<testcase name="millrace:unit+threads / unwinding" classname="millrace"><error />'
-                f'{KILLED}</testcase>',
-    'millrace.millrace:unit+threads / unwinding':
-        '<testcase name="1 - test_a" classname="millrace.millrace:unit+threads / unwinding" />' + KILLED,
+WENT_WRONG = {
+    'killed at first': ('millrace', NO_RESULT.format('<error />' + KILLED), 'ERROR'),
+    'killed': ('millrace.millrace:unit+threads / unwinding', ONE_RESULT.format(KILLED), 'ERROR'),
+    'too long at first': ('millrace', NO_RESULT.format('<system-out>1..2</system-out>'), 'TIMEOUT'),
+    'too long': ('millrace.millrace:unit+threads / unwinding', ONE_RESULT.format('<system-out>1..2</system-out>'),
+                 'TIMEOUT'),
 }
 
 
-@pytest.mark.parametrize('suite', KILLED_SUITES)
-def test_program_that_was_killed(tmp_path, suite):
-    """Meson names it otherwise than the tests that it is made of, or writes no failure at all."""
+@pytest.mark.parametrize('how', WENT_WRONG)
+def test_program_that_was_killed(tmp_path, how):
+    """Meson names it otherwise than the tests that it is made of, or writes no failure at all into this file."""
+    suite, cases, result = WENT_WRONG[how]
     file = junit(tmp_path / 'gcc-unit.xml', (UNIT, '1', None))
-    more = f'</testsuite><testsuite name="{suite}">{KILLED_SUITES[suite]}</testsuite>'
+    more = f'</testsuite><testsuite name="{suite}">{cases}</testsuite>'
     file.write_text(file.read_text().replace('</testsuite>', more))
+    meson_log(file, stream='OK', unwinding=result)
     assert tally('--repeat', file) == (0, ['unwinding'])
     assert tally('--has-failures', file)[0] == 0
+    assert tally('--line', file)[1] == ['1 passed, 1 failed' if 'first' in how else '2 passed, 1 failed']
     name = 'millrace.millrace:unit+threads / unwinding'
     assert tally(tmp_path)[1][0] == f'failed: gcc-unit: {name}'
-    junit(tmp_path / 'again' / file.name, (name, '1 - test_a', None), (name, '2 - test_b', 'wrong'))
+    again = junit(tmp_path / 'again' / file.name, (name, '1 - test_a', None), (name, '2 - test_b', 'wrong'))
     assert tally(tmp_path)[0] == 1
-    junit(tmp_path / 'again' / file.name, (name, '1 - test_a', None), (name, '2 - test_b', None))
+    junit(again, (name, '1 - test_a', None))
+    meson_log(again, unwinding='TIMEOUT')
+    assert tally(tmp_path)[0] == 1
+    junit(again, (name, '1 - test_a', None), (name, '2 - test_b', None))
+    meson_log(again, unwinding='OK')
     status, lines = tally(tmp_path)
     assert status == 0 and lines[0] == f'again: gcc-unit: {name} passed the second time'
+
+
+TAKES_LONG = r"""
+project('millrace', 'c')
+python = find_program('python3')
+test('none', python, args: ['-c', 'import time; time.sleep(60)'], protocol: 'tap', timeout: 1, suite: 'unit')
+test('one', python, args: ['-c', 'import time; print("1..2\\nok 1 - test_a", flush=True); time.sleep(60)'],
+     protocol: 'tap', timeout: 1, suite: 'unit')
+test('well', python, args: ['-c', 'print("1..1\\nok 1 - test_a")'], protocol: 'tap', suite: ['unit', 'threads'])
+"""
+
+
+def test_what_meson_writes_of_a_timeout(tmp_path):
+    """Its JUnit file has no word of that, its log has."""
+    (tmp_path / 'meson.build').write_text(TAKES_LONG)
+    build = tmp_path / 'build'
+    for command in ['setup', build, tmp_path], ['test', '-C', build]:
+        subprocess.run(['meson', *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
+    results = tmp_path / 'results'
+    results.mkdir()
+    shutil.copy(build / 'meson-logs' / 'testlog.junit.xml', results / 'gcc-unit.xml')
+    said = tally('--results', build / 'meson-logs' / 'testlog.json')[1]
+    assert sorted(json.loads(line)['result'] for line in said) == ['OK', 'TIMEOUT', 'TIMEOUT']
+    assert [list(json.loads(line)) for line in said] == 3 * [['name', 'result']]
+    (results / 'gcc-unit.json').write_text('\n'.join(said) + '\n')
+    status, lines = tally(results)
+    assert status == 1 and sorted(lines[:-1]) == ['failed: gcc-unit: millrace.millrace:unit / none',
+                                                  'failed: gcc-unit: millrace.millrace:unit / one']
+    assert sorted(tally('--repeat', results / 'gcc-unit.xml')[1]) == ['none', 'one']
+
+
+def test_meson_has_run_nothing(tmp_path):
+    assert tally('--results', tmp_path / 'testlog.json') == (0, [])
+    file = junit(tmp_path / 'gcc-unit.xml', (UNIT, '1', None))
+    file.with_suffix('.json').touch()
+    assert tally('--line', file) == (0, ['1 passed, 0 failed'])
+
+
+def test_check_keeps_the_log_of_meson():
+    """Beside the JUnit file, under its name; none of an earlier run."""
+    check = (TALLY.parent / 'check').read_text()
+    assert 'tools/tally --results "$dir/meson-logs/testlog.json" >"$1/$name.json"' in check
+    assert re.search('rm -f .*/meson-logs/testlog.json$', check, re.M)
 
 
 def test_a_second_run_may_take_as_long():
