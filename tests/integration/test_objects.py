@@ -384,6 +384,24 @@ def test_touched_and_run_again(program, builds, tmp_path, what, options):
     assert of_own_files(done.err, tmp_path) == ''
 
 
+@pytest.mark.parametrize('mode', [[], ['--buildid-mmap']], ids=' '.join)
+def test_copy_of_another_file_with_the_build_id(millrace, builds, tmp_path, mode):
+    """As patchelf leaves it equal in what it rewrites. The file is there: what was kept of another is not asked."""
+    build_id = 'ab' * 20
+    for nr, name in enumerate(['hot_v1_a', 'hot_v2_a_longer_name']):
+        subprocess.run(['gcc', '-O1', '-fno-plt', f'-Wl,--build-id=0x{build_id}', f'-DNAME={name}', f'-DPAD={nr}',
+                        *(['-falign-functions=256'] if nr else []), '-o', tmp_path / f'same{nr}', builds / 'hot.c'],
+                       check=True)
+    data = record(millrace, builds, tmp_path, 'cp same1 $A; ./$A', *mode)
+    place = tmp_path / 'own-home' / '.debug' / '.build-id' / build_id[:2] / build_id[2:]
+    place.mkdir(parents=True)
+    shutil.copy(tmp_path / 'same0', place / 'elf')
+    share, _ = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] > 90 and share['hot_v1_a'] == share['address'] == 0
+    (tmp_path / APP).unlink()
+    assert report(millrace, data)[0]['hot_v2_a_longer_name'] == 0, 'the copy is what there is'
+
+
 def test_programs_outside_of_the_process_namespace(run, program, tmp_path):
     """Their processes have the number 0 there. Several of them map the same files, which are open by then."""
     recorder = ['unshare', '-p', '-f', '--mount-proc', program, 'record', '-q', '-a', '-e', 'dummy',

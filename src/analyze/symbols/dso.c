@@ -931,6 +931,7 @@ static void decide_identity(struct dso *dso, const char *symfs)
 		find_by_path(dso, &file);
 	if (file.fd >= 0)
 		judge_named_file(dso, symfs, recorded, &file);
+	dso->has_itself = file.fd >= 0 && !dso->doubt.why && file.is_mapped && has_own_files(dso, symfs);
 	if (!dso->build_id.len && (file.fd < 0 || dso->doubt.why))
 		identify_in_container(dso);
 }
@@ -946,6 +947,23 @@ static int download(const struct dso *dso, enum download_part part, struct elf_s
 }
 
 /*
+ * As place_open(), but not a copy where the file itself is there: one of another file may be kept by the same build-id,
+ * which patchelf(1) and fixed build-ids leave equal.
+ */
+static int place_open_or_itself(const struct dso *dso, const char *symfs, enum file_place place, struct elf_source *ret)
+{
+	const bool of_copies = place == PLACE_BUNDLE || place == PLACE_CACHE;
+	struct elf_source itself;
+
+	int err = place_open(dso, symfs, place, ret);
+	if (err || !of_copies || !dso->has_itself || place_open(dso, symfs, PLACE_ITSELF, &itself))
+		return err;
+	elf_source_close(ret);
+	*ret = itself;
+	return 0;
+}
+
+/*
  * The first file with a full symbol table gives the symbols, the first with code gives PLT and segments, and the names
  * of a Go program without such a table. false: there was neither, or one of debug information only that does not say
  * where code is in the file that runs.
@@ -956,12 +974,12 @@ static bool load_elf(struct dso *dso, const char *symfs)
 
 	for (enum file_place place = 0; place <= PLACE_LAST && (!full.elf || !runtime.elf); place++) {
 		struct elf_source source;
-		if (place_open(dso, symfs, place, &source))
+		if (place_open_or_itself(dso, symfs, place, &source))
 			continue;
 		if (!full.elf && source.symtab) {
 			bool both = !runtime.elf && source.has_code;
 			full = source;
-			if (both && place_open(dso, symfs, place, &runtime))
+			if (both && place_open_or_itself(dso, symfs, place, &runtime))
 				runtime = (struct elf_source)ELF_SOURCE_CLOSED;
 		} else if (!runtime.elf && source.has_code) {
 			runtime = source;

@@ -52,6 +52,7 @@ struct dso {
 	uint32_t age; /* number in its table, from 1 */
 	struct dso_table *table;
 	bool loaded, only_copy; /* only_copy: not the file under its name */
+	bool has_itself;        /* the file under its name is the one that was mapped */
 	bool in_container;      /* without a build-id: a container has the file that was mapped; with only_copy */
 	/* Where the symbols of a file came from: the best that was found. */
 	enum { DSO_NO_FILE, DSO_STRIPPED /* to dynamic symbols, or none */, DSO_ALL_SYMBOLS } source;
