@@ -243,6 +243,9 @@ static void report(const struct unwind_run *run)
 
 	log_note("%s: %" PRIu64 " stacks unwound, %" PRIu64 " of them whole, %.3f MB", run->options.output,
 		 run->nr_stacks, run->by_end[UNWIND_COMPLETE], (double)run->record_bytes / 1e6);
+	if (run->by_end[UNWIND_FULL])
+		log_note("  %" PRIu64 " of %" PRIu64 " stacks have more than %" PRIu64 " frames: --max-stack N",
+			 run->by_end[UNWIND_FULL], run->nr_stacks, run->options.max_stack);
 	for (enum unwind_end end = 0; end < UNWIND_NR_ENDS; end++)
 		if (run->by_end[end] && unwind_end_text(end))
 			log_note("  %" PRIu64 " of %" PRIu64 " stacks %s", run->by_end[end], run->nr_stacks,

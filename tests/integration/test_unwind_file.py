@@ -155,7 +155,9 @@ def test_output_has_its_name_when_it_is_whole(perf, program, programs, spawn, tm
 
 def test_frames_farthest_out_are_left_out(dumps, perf, millrace, tmp_path):
     out = tmp_path / 'short'
-    millrace('unwind', '--max-stack', '4', '-i', dumps, '-o', out)
+    done = millrace('unwind', '--max-stack', '4', '-i', dumps, '-o', out)
+    said = re.search(r'(\d+) of (\d+) stacks have more than 4 frames: --max-stack', done.err)
+    assert said and int(said[1]) > int(said[2]) / 2, done.err
     found = samples(perf('script', '--no-inline', '-i', out).out, 'deep_burn')
     assert len(found) > 50
     for sample in found:

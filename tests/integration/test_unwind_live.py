@@ -234,6 +234,16 @@ def test_max_stack(frames, millrace, perf, programs, tmp_path):
     assert report.count('deep_call') >= min(frames - 10, 100)
 
 
+def test_more_frames_than_a_chain_has_are_said(millrace, programs, tmp_path):
+    """But where fewer than by default were asked for."""
+    deep = programs / 'deep', '-m', '100', '-d', '200', '-b', '1'
+    for args, frames in ([], '127'), (['--max-stack', '150'], '150'), (['--max-stack', '5'], None):
+        err = millrace('record', *UNWIND, *args, '-o', tmp_path / 'perf.data', '--', *deep).err
+        said = re.search(r'(\d+) of (\d+) stacks have more than (\d+) frames: --max-stack', err)
+        assert (said[3] if said else None) == frames, err
+        assert not said or int(said[1]) > int(said[2]) / 2, err
+
+
 def test_configuration(millrace, programs, tmp_path):
     """The key that perf has for it, and the one of the option."""
     keys = '[call-graph]\n\trecord-mode = unwind,8192', '[record]\n\tcall-graph = unwind'

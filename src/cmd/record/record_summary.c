@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/input/loss_data.h"
+#include "perfdata/callchain.h"
 #include "perfdata/ledger.h"
 #include "record/run/recording.h"
 
@@ -240,6 +241,7 @@ static void print_unwinding(const struct unwinding_counts *counts)
 		{counts->nr_too_soon, "came when memory was full: more --buffer-memory prevents it"},
 	};
 	unsigned long long all = counts->nr_stacks, cut = counts->by_end[UNWIND_CUT_STACK];
+	unsigned long long full = counts->by_end[UNWIND_FULL];
 
 	unsigned long long continued = counts->nr_continued;
 
@@ -250,6 +252,9 @@ static void print_unwinding(const struct unwinding_counts *counts)
 	if (cut)
 		log_note("  %llu of %llu stacks did not fit in %.4g KiB: --call-graph unwind,SIZE", cut, all,
 			 counts->stack_bytes / 1024.0);
+	if (full && counts->most_frames >= CALLCHAIN_FRAMES) /* fewer were asked for */
+		log_note("  %llu of %llu stacks have more than %u frames: --max-stack N", full, all,
+			 counts->most_frames);
 	for (enum unwind_end end = 0; end < UNWIND_NR_ENDS; end++)
 		if (counts->by_end[end] && end != UNWIND_CUT_STACK && unwind_end_text(end))
 			log_note("  %llu of %llu stacks %s", (unsigned long long)counts->by_end[end], all,

@@ -170,6 +170,8 @@ static int learn_events(struct unwinding *unwinding, const struct unwinding_para
 		event->max_stack = max_stack < UNWINDER_MOST_FRAMES ? max_stack : UNWINDER_MOST_FRAMES;
 		if (stack_bytes > unwinding->counts.stack_bytes)
 			unwinding->counts.stack_bytes = stack_bytes;
+		if (event->unwinds && event->max_stack > unwinding->counts.most_frames)
+			unwinding->counts.most_frames = event->max_stack;
 	}
 	return err;
 }

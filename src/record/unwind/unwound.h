@@ -47,6 +47,7 @@ struct unwinding_counts {
 	uint64_t nr_tables, table_bytes, nr_given_up, build_ns; /* as struct unwind_stats has them */
 	/* the size of stack copies that was asked for; the largest of all events */
 	uint32_t stack_bytes;
+	unsigned most_frames; /* likewise: of a chain */
 };
 
 /* Adds the numbers of stacks, and the CPU time, and sets them to 0. Private to record/unwind. */
