@@ -42,7 +42,6 @@ struct batch_job {
 	bool has_info;           /* a stage has made them */
 	bool seen;               /* by the only stage, in a ring or on the thread that drains */
 	size_t built;            /* not 0: of extent_builder_end(): its memory holds no records */
-	uint64_t built_ns;       /* CPU time that it took */
 	bool done;
 };
 

@@ -523,6 +523,7 @@ void batch_pool_count(struct batch_pool *pool, const struct batch_job *job, int6
 	totals->bytes_in += job->batch.len;
 	totals->bytes_out += job->out_len;
 	totals->nr_plain += job->plain;
+	totals->nr_built += job->built != 0;
 	totals->nr_failed += level && job->plain && len != -ENOSPC;
 	totals->nr_lowered += level < pool->level;
 }
@@ -551,7 +552,7 @@ static void pack_first(struct pool_worker *worker, struct extent_packer *packer)
 	uint64_t packed_ns = pool->level ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns : 0;
 	pthread_mutex_lock(&pool->lock);
 	batch_pool_count(pool, job, len, level);
-	pool->totals.pack_cpu_ns += packed_ns + job->built_ns;
+	pool->totals.pack_cpu_ns += packed_ns;
 	worker->packed_ns += packed_ns;
 	job->done = true;
 	pool->nr_packing -= is_packed;

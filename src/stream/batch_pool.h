@@ -69,9 +69,9 @@ struct pool_drops { /* stage_count_dropped() */
 struct batch_pool_totals {
 	uint64_t bytes_in, bytes_out;             /* of extents: uncompressed, as written */
 	uint64_t nr_extents, nr_plain, nr_failed; /* plain: not compressed; failed: because the compressor failed */
-	uint64_t nr_lowered; /* compressed less than params.level asks for, or not at all: batch_pool_set_level() */
-	uint64_t most_bytes; /* the most memory that was in use at any time */
-	uint64_t full_ns;    /* how long a draining thread, or several, waited because all memory was in use */
+	uint64_t nr_built, nr_lowered; /* in rings, by who drains; less than params.level asks for, or not at all */
+	uint64_t most_bytes;           /* the most memory that was in use at any time */
+	uint64_t full_ns; /* how long a draining thread, or several, waited because all memory was in use */
 	struct pool_drops drops[POOL_DROP_REASONS]; /* by stages; the first one without a reason ends the list */
 	uint64_t pack_cpu_ns, write_cpu_ns; /* of the workers; the latter without their last batches until they end */
 };

@@ -460,24 +460,6 @@ static int add_and_look(struct producer *producer, const struct span spans[2])
 	return -ECANCELED;
 }
 
-/* The CPU time is an estimate: the clock is a system call, and is read only where enough has come. */
-static int add_measured(struct producer *producer, const struct span spans[2])
-{
-	enum { MEASURE_BYTES = 1 << 19 }; /* some 100 us */
-	const size_t bytes = span_total(spans, 2);
-
-	producer->unmeasured += bytes;
-	if (producer->unmeasured < MEASURE_BYTES)
-		return add_and_look(producer, spans);
-	uint64_t before_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	int err = add_and_look(producer, spans);
-	uint64_t ns = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns) * producer->unmeasured / bytes;
-	producer->filling->built_ns += ns;
-	producer->writer.built_ns += ns;
-	producer->unmeasured = 0;
-	return err;
-}
-
 /* 0 or -errno; -ENOSPC, -ENOTSUP, -ECANCELED: nothing was added, and what was built is handed over. */
 static int add_to_built(struct producer *producer, const struct span spans[2])
 {
@@ -490,7 +472,7 @@ static int add_to_built(struct producer *producer, const struct span spans[2])
 		extent_builder_begin(producer->builder, producer->filling->batch.records,
 				     producer->filling->batch.room);
 	producer->builds = true;
-	err = add_measured(producer, spans);
+	err = add_and_look(producer, spans);
 	if (!err)
 		return 0;
 	if (begun)

@@ -35,7 +35,6 @@ struct producer {
 	struct extent_builder *builder; /* owned; NULL: records are copied, and compressed later */
 	bool builds;                    /* `filling` is what it builds */
 	bool stage_looks;               /* until it cannot any more */
-	size_t unmeasured;              /* bytes that were added to it since its CPU time was measured */
 	/* that come, because records repeat too little; how many that were the last time, 0: an extent became full */
 	unsigned visits_to_copy, visits_copied;
 };

@@ -91,8 +91,6 @@ static int64_t take(struct stream *stream, const struct ring *ring, const struct
 	int64_t bytes = writer_take(writer, spans, spans[1].len ? 2 : 1);
 	writer->converter = NULL;
 	writer->has_time = writer->has_time_to_compress = false;
-	stream->counters.built_ns += writer->built_ns;
-	writer->built_ns = 0;
 	if (converts)
 		converter->end(converter);
 	return bytes;

@@ -24,7 +24,6 @@ struct stream_counters {
 	uint64_t passes;
 	uint64_t rounds;    /* round marks written */
 	uint64_t near_full; /* visits that found a ring nearly full */
-	uint64_t built_ns;  /* CPU time in which records were compressed: the batch pool counts that */
 };
 
 /* Observes records of some rings, on the stream's thread. `position`: ring bytes that the stream had moved before. */

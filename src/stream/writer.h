@@ -58,7 +58,6 @@ struct writer {
 	struct ring_converter *converter; /* set by its stream around take(): stream.h; NULL: none */
 	bool has_time;                    /* likewise: a stage may look at what is taken, on this thread */
 	bool has_time_to_compress;        /* likewise: and it may be compressed */
-	uint64_t built_ns;                /* CPU time of that */
 };
 
 struct writer_ops {

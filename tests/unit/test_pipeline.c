@@ -1117,6 +1117,66 @@ static void test_stages_change_what_is_written(void **state)
 					       *ops);
 }
 
+static size_t look_at_all(struct stage *stage, const struct span spans[], unsigned nr, const struct stage_look *how)
+{
+	(void)stage, (void)how;
+	return span_total(spans, nr);
+}
+
+/* As a pump in time does it. */
+static void take_in_time(struct writer *writer, struct span records)
+{
+	while (records.len) {
+		writer->has_time = writer->has_time_to_compress = true;
+		int64_t bytes = writer_take(writer, &records, 1);
+		if (bytes == -EAGAIN)
+			bytes = writer_complete(writer, WRITER_ROOM);
+		assert_true(bytes >= 0);
+		records = (struct span){(const uint8_t *)records.ptr + bytes, records.len - (size_t)bytes};
+	}
+}
+
+/* That is of the thread that drains: what the pool counts is the time of its workers, and not more than that. */
+static void test_the_time_of_compressing_in_a_ring(void **state)
+{
+	enum { NR = 400, CHUNK = 64 << 10, EXTENT = 1 << 20 };
+	static const struct stage_ops looking = {.name = "looking", .look = look_at_all, .process = stage_pass};
+	const struct event_desc event = {.attr.sample_type = PERF_SAMPLE_IP};
+	const struct batch_pool_params params = {.level = 1,
+						 .nr_workers = 1,
+						 .nr_pipelines = 1,
+						 .extent_bytes = EXTENT,
+						 .budget_bytes = 8 * EXTENT,
+						 .events = &event,
+						 .nr_events = 1};
+	struct stage stage = {.ops = &looking};
+	uint8_t *records = malloc(CHUNK);
+	struct batch_pool *pool;
+	struct writer *inner, *writer;
+	unsigned seed = 5;
+	size_t len = 0;
+
+	(void)state;
+	if (!zstd_available())
+		skip();
+	while (len + MAX_RECORD <= CHUNK)
+		len += make_record(&seed, false, records + len);
+	const uint64_t before_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	assert_int_equal(batch_pool_new(&params, &pool, NULL), 0);
+	assert_int_equal(writer_open(&writer_mem, &(struct writer_params){.fd = -1}, &inner), 0);
+	assert_int_equal(pipeline_open(pool, inner, &writer), 0);
+	pipeline_add_stage(writer, &stage);
+	for (unsigned i = 0; i < NR; i++)
+		take_in_time(writer, (struct span){records, len});
+	writer_close(writer, NULL);
+	batch_pool_stop(pool);
+	const uint64_t workers_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
+	assert_in_range(pool->totals.nr_built, 1, pool->totals.nr_extents);
+	assert_in_range(pool->totals.pack_cpu_ns + pool->totals.write_cpu_ns, 1, workers_ns);
+	batch_pool_free(pool);
+	free(records);
+}
+
 /* Keeps all batches until it is asked for them, some of them as a copy. */
 struct keeping {
 	struct stage stage;
@@ -2783,6 +2843,7 @@ int main(void)
 		cmocka_unit_test(test_error_of_the_writer_sticks),
 		cmocka_unit_test(test_extents_before_an_error_stay),
 		cmocka_unit_test(test_stages_change_what_is_written),
+		cmocka_unit_test(test_the_time_of_compressing_in_a_ring),
 		cmocka_unit_test(test_stages_keep_batches),
 		cmocka_unit_test(test_a_commit_is_about_what_stages_kept),
 		cmocka_unit_test(test_who_keeps_nothing_is_not_asked_for_memory),

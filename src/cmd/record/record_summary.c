@@ -19,9 +19,13 @@ static void print_compression(const struct batch_pool_totals *packed)
 	if (packed->nr_failed)
 		log_note("  %llu of %llu extents could not be compressed, and are stored as they are",
 			 (unsigned long long)packed->nr_failed, (unsigned long long)packed->nr_extents);
-	log_verbose("%llu extents, %llu of them plain, %llu at the fastest level, %.3f s of CPU to compress",
-		    (unsigned long long)packed->nr_extents, (unsigned long long)packed->nr_plain,
-		    (unsigned long long)packed->nr_lowered, (double)packed->pack_cpu_ns / 1e9);
+	log_verbose(
+		"%llu extents, %llu of them plain, %llu at the fastest level; workers took %.3f s of CPU to compress",
+		(unsigned long long)packed->nr_extents, (unsigned long long)packed->nr_plain,
+		(unsigned long long)packed->nr_lowered, (double)packed->pack_cpu_ns / 1e9);
+	if (packed->nr_built)
+		log_verbose("%llu of them were compressed in their rings, which is drain cpu",
+			    (unsigned long long)packed->nr_built);
 }
 
 /* The memory between draining and writing. */

@@ -201,14 +201,13 @@ static void report_stored(struct reader *reader)
 static struct reader_work work_so_far(const struct reader *reader)
 {
 	struct reader_work work = {.use = thread_use_now(), .wakeups = reader->wakeups};
-	uint64_t elsewhere_ns = relief_store_ns(reader->relief); /* the pool counts that */
+	const uint64_t stored_ns = relief_store_ns(reader->relief); /* the pool counts that */
 
 	for (size_t i = 0; i < reader->nr_streams; i++) {
 		work.visits += reader->streams[i]->counters.chunks;
 		work.bytes += reader->streams[i]->counters.bytes;
-		elsewhere_ns += reader->streams[i]->counters.built_ns;
 	}
-	work.use.cpu_ns -= elsewhere_ns < work.use.cpu_ns ? elsewhere_ns : work.use.cpu_ns; /* a part is estimated */
+	work.use.cpu_ns -= stored_ns < work.use.cpu_ns ? stored_ns : work.use.cpu_ns; /* a part is estimated */
 	return work;
 }
 
