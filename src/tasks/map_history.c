@@ -259,8 +259,12 @@ static void lineage_mark(struct map_history *history, int32_t pid, struct histor
 
 void map_history_mark(struct map_history *history, int32_t pid, const struct history_range *range)
 {
+	const uint64_t before = history->nr_ran_anonymous;
+
 	lineage_mark(history, pid, *range);
 	struct history_process *process = process_find(history, pid);
+	if (process)
+		process->inherited_code_ran |= history->nr_ran_anonymous != before;
 	for (size_t i = process ? process->nr_resets : 0; i-- > 0;) {
 		const struct history_reset *reset = &process->resets[i];
 
@@ -291,6 +295,15 @@ static bool program_has_code(const struct map_history *history, const struct his
 	return false;
 }
 
+/* With code of its parent alone. 0: there is none. */
+static uint64_t last_fork(const struct history_process *process)
+{
+	for (size_t i = process ? process->nr_resets : 0; i-- > 0;)
+		if (process->resets[i].parent != HISTORY_NO_PARENT)
+			return process->resets[i].time_ns;
+	return 0;
+}
+
 bool map_history_find_writer(struct map_history *history, int32_t pid, uint64_t first_ns, uint64_t last_ns,
 			     uint64_t *ret)
 {
@@ -314,6 +327,6 @@ bool map_history_find_writer(struct map_history *history, int32_t pid, uint64_t 
 	}
 	if (nr_writers > 1 && (first_ns > last_ns || nr_at_once != 1))
 		return false;
-	*ret = process ? program_start(process, nr_writers > 1 ? at_once : only) : 0;
+	*ret = nr_writers ? program_start(process, nr_writers > 1 ? at_once : only) : last_fork(process);
 	return true;
 }

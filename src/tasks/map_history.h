@@ -49,6 +49,7 @@ struct history_process {
 	bool sorted;
 	bool code_ran; /* set by map_history_mark(): an anonymous object that it mapped was sampled, here or in a child
 			*/
+	bool inherited_code_ran;  /* set by map_history_mark(): it ran such an object of a parent */
 	struct history_map *maps; /* heap */
 	size_t nr_maps, maps_room;
 	struct history_reset *resets; /* heap */

@@ -348,6 +348,11 @@ unsigned maps_users(const struct maps *maps)
 	return maps->refs;
 }
 
+void maps_distinguish(struct maps *maps)
+{
+	maps->generation = next_generation();
+}
+
 uint64_t maps_generation(const struct maps *maps)
 {
 	return maps->generation;

@@ -49,6 +49,7 @@ unsigned maps_users(const struct maps *maps); /* number of references */
 
 /* A new number after each change. Two sets with the same number have equal maps; 0: the set is empty. */
 uint64_t maps_generation(const struct maps *maps);
+void maps_distinguish(struct maps *maps); /* gives a clone a number of its own before it changes */
 
 /* Calls visit() for each map, by address. */
 void maps_visit(const struct maps *maps, void (*visit)(const struct map *map, void *ctx), void *ctx);

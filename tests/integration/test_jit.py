@@ -109,6 +109,20 @@ def test_code_of_the_parent_of_a_process(request, millrace, programs, tmp_path, 
     assert found[0] == 'jit_hot' and 'perf-' not in said
 
 
+@pytest.mark.parametrize('recorder', ['millrace', 'perf'])
+def test_code_in_memory_of_the_parent(request, millrace, programs, tmp_path, need_root, recorder):
+    """As of workers that compile into what they had before their fork; which of two names it had then is not known."""
+    forked = record(request.getfixturevalue(recorder), programs, tmp_path, more=['workers'])
+    found = {}
+    for pid, name in re.findall(r'^ *(\d+) +[0-9a-f]+ (jit_\w+|\[unknown\]) \(/tmp/perf-',
+                                millrace('script', '-i', forked.data, '-F', 'pid,ip,sym,dso').out, re.M):
+        found.setdefault(int(pid), set()).add(name)
+    for pid in found:
+        pathlib.Path(f'/tmp/perf-{pid}.map').unlink()
+    assert found.pop(forked.pid) == {'jit_parent', 'jit_same'}
+    assert list(found.values()) == [{'[unknown]', 'jit_same', 'jit_alone'}]
+
+
 def test_other_readers_take_a_file_with_maps(millrace, perf, recorded, tmp_path):
     for reader in ['report', 'script', 'buildid-list', 'evlist']:
         perf(reader, '-i', recorded.data)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jit SECONDS [DIRECTORY [dump | both | fork]] [-- PROGRAM ...]: code compiled at run time, in memory without a file.
+ * jit SECONDS [DIRECTORY [dump | both | fork | workers]] [-- PROGRAM ...]: code compiled at run time, in memory without
+ * a file.
  * Runs a function of its own making for so long (CPU time of the process), and calls it "jit_hot" in
  * DIRECTORY/perf-PID.map if there is a directory; PID as the process sees itself. With "dump" it writes
  * DIRECTORY/jit-PID.dump instead: "jit_first" is at the address for half of the time, is moved away then, and
  * "jit_second", of line 7 of second.js, is there. With "both" it then runs a function that only /tmp/perf-PID.map
  * names, "jit_hot"; the map has the name "jit_wrong" for the others. With "fork" only a child runs the function, which
- * was made before its fork. A line "PID ADDRESS" on stdout says where it is. Then it becomes the program behind "--",
- * by exec. DIRECTORY "-": it has no map, and a former one of its number stays.
+ * was made before its fork. With "workers" a child makes "jit_child" where its parent had "jit_parent", which that runs
+ * beside it; then both run "jit_same" of both maps, at another address, and the child "jit_alone". A line "PID ADDRESS"
+ * on stdout says where it is. Then it becomes the program behind "--", by exec. DIRECTORY "-": it has no map, and a
+ * former one of its number stays.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -143,6 +146,29 @@ static int find_next_program(int argc, char **argv, char ***ret)
 	return argc;
 }
 
+static int run_workers(uint8_t *memory, const char *directory, double seconds)
+{
+	enum { SAME = 4096, ALONE = 8192 };
+	static const size_t places[] = {0, SAME, ALONE};
+	const uintptr_t address = (uintptr_t)memory;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		memcpy(memory + places[i], code, sizeof(code));
+	__builtin___clear_cache((char *)memory, (char *)memory + ALONE + sizeof(code));
+	printf("%d %" PRIxPTR "\n", (int)getpid(), address);
+	fflush(stdout);
+	const bool is_child = fork() == 0;
+	if (!put_map(directory, address, is_child ? "jit_child" : "jit_parent", "w") ||
+	    !put_map(directory, address + SAME, "jit_same", "a") ||
+	    (is_child && !put_map(directory, address + ALONE, "jit_alone", "a")))
+		return 1;
+	run((void (*)(void))memory, seconds / 3);
+	run((void (*)(void))(memory + SAME), seconds / 3 * 2);
+	if (is_child)
+		run((void (*)(void))(memory + ALONE), seconds);
+	return is_child ? 0 : wait(NULL) < 0;
+}
+
 int main(int argc, char **argv)
 {
 	char **next;
@@ -161,6 +187,8 @@ int main(int argc, char **argv)
 	bool keeps_map = argc > 2 && strcmp(argv[2], "-") == 0;
 	if (!keeps_map)
 		(void)!unlink(path);
+	if (argc > 3 && strcmp(argv[3], "workers") == 0)
+		return run_workers(memory, argv[2], seconds);
 	memcpy(memory, code, sizeof(code));
 	__builtin___clear_cache(memory, (char *)memory + sizeof(code));
 	bool forks = argc > 3 && strcmp(argv[3], "fork") == 0;

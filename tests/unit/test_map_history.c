@@ -100,6 +100,14 @@ static bool code_ran(const struct map_history *history, int32_t pid)
 	return false;
 }
 
+static bool inherited_code_ran(const struct map_history *history, int32_t pid)
+{
+	for (size_t i = 0; i < history->nr_processes; i++)
+		if (history->processes[i].pid == pid)
+			return history->processes[i].inherited_code_ran;
+	return false;
+}
+
 static void code_that_a_child_runs_is_of_its_parent(void **state)
 {
 	enum { CHILD = 8, GRANDCHILD = 9 };
@@ -114,6 +122,10 @@ static void code_that_a_child_runs_is_of_its_parent(void **state)
 	map_history_mark(&history, CHILD, &range);
 	assert_true(code_ran(&history, PID));
 	assert_false(code_ran(&history, CHILD));
+	assert_int_equal(inherited_code_ran(&history, CHILD), true);
+	uint64_t program_ns = 0;
+	assert_true(map_history_find_writer(&history, CHILD, 300, 310, &program_ns));
+	assert_int_equal(program_ns, 100);
 	map_history_fini(&history);
 
 	put_child(&history, CHILD, 100);

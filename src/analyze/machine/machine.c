@@ -80,6 +80,7 @@ struct machine {
 	unsigned max_unwound;        /* frames */
 	bool monotonic;              /* records have the clock of jitdumps */
 	bool timed;                  /* some code has a jitdump */
+	bool has_code;               /* some memory without a file may have code */
 	uint64_t epoch;              /* another number after each change of what is mapped anywhere */
 	uint64_t common_epoch;       /* likewise, and is not one task's alone */
 	struct downloads *downloads; /* NULL: none are wanted */
@@ -407,6 +408,7 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 		map.end = UINT64_MAX;
 	if (map.identity && map.rights & MAP_MAY_EXECUTE) {
 		dso = perf_map_of(machine, task);
+		machine->has_code = true;
 	} else if (map.identity) {
 		dso = dso_find(&machine->dsos, name, NULL, DSO_NOTHING);
 	} else if (strcmp(name, "[vdso]") == 0) {
@@ -467,7 +469,12 @@ static int process_fork(struct machine *machine, const struct task_event *fork, 
 		parent = machine_task(machine, fork->ppid, fork->ptid);
 	}
 	machine->own.last = NULL;
-	return parent ? tasks_fork(machine->tasks, fork, parent) : -ENOMEM;
+	int err = parent ? tasks_fork(machine->tasks, fork, parent) : -ENOMEM;
+	struct task *child = err || !machine->has_code ? NULL : tasks_find(machine->tasks, fork->tid);
+	/* What it compiles where its parent had code is its own. */
+	if (child && child->maps && child->maps != parent->maps)
+		maps_distinguish(child->maps);
+	return err;
 }
 
 static int process_task_event(struct machine *machine, const struct session_record *record)
@@ -733,6 +740,45 @@ static bool find_jit_symbol(struct lookup *lookup, struct resolved *resolved)
 	return resolved->timed || find_symbol(lookup, at);
 }
 
+static bool find_code_symbol(struct lookup *lookup, struct resolved *resolved)
+{
+	struct location *at = &resolved->location;
+
+	return at->dso->jit ? find_jit_symbol(lookup, resolved) : find_symbol(lookup, at);
+}
+
+/*
+ * What a process compiles into memory that it has had since its fork is in its own map, not in that of its parent,
+ * which mapped the memory. Where both name it, it is not known whether the sample is of before. false: an update is
+ * needed.
+ */
+static bool find_own_code(struct lookup *lookup, const struct task *task, struct resolved *resolved)
+{
+	struct machine *machine = lookup->machine;
+	const struct resolved inherited = *resolved;
+	const uint64_t program_ns = hash_table_find_number(&machine->programs, task->pid);
+	struct dso *own = dso_peek_code(&machine->dsos, task->pid, program_ns);
+
+	if (own == inherited.location.dso)
+		return true;
+	if ((!own || !own->loaded) && lookup->read_only)
+		return false;
+	if (!own)
+		own = perf_map_of(machine, task);
+	if (!own)
+		return true;
+	dso_load(own, symfs_of(machine));
+	resolved->location.dso = own;
+	if (!find_code_symbol(lookup, resolved))
+		return false;
+	const struct symbol *mine = resolved->location.symbol, *parents = inherited.location.symbol;
+	if (!mine || (parents && !resolved->timed))
+		*resolved = inherited;
+	if (mine && parents && !resolved->timed && strcmp(mine->name, parents->name) != 0)
+		resolved->location.symbol = NULL;
+	return true;
+}
+
 static char level_of(uint8_t cpumode)
 {
 	return cpumode == PERF_RECORD_MISC_KERNEL ? 'k' : cpumode == PERF_RECORD_MISC_USER ? '.' : 'H';
@@ -761,7 +807,9 @@ static bool resolve(struct lookup *lookup, struct task *task, uint8_t cpumode, u
 	ret->dso = map->object;
 	ret->map_pages = map_pages(map);
 	ret->address = map_address(map, ip);
-	return ret->dso->jit ? find_jit_symbol(lookup, resolved) : find_symbol(lookup, ret);
+	if (ret->dso->kind != DSO_PERFMAP)
+		return find_symbol(lookup, ret);
+	return find_code_symbol(lookup, resolved) && find_own_code(lookup, task, resolved);
 }
 
 /* Not behind an instruction of the function there. Generated code has no file. */

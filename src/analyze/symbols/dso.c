@@ -227,13 +227,27 @@ struct dso *dso_find(struct dso_table *table, const char *name, const struct obj
 	return put_keys(table, key, dso, nr_keys) ? NULL : dso;
 }
 
+enum { CODE_NAME_BYTES = 48 };
+
+/* As files of one name are told apart; an unknown inode would equal any. */
+static struct object_id code_name(char name[CODE_NAME_BYTES], uint32_t pid, uint64_t program_ns)
+{
+	snprintf(name, CODE_NAME_BYTES, "/tmp/perf-%d.map", (int)pid);
+	return (struct object_id){.file = {.inode = program_ns + 1}};
+}
+
+struct dso *dso_peek_code(const struct dso_table *table, uint32_t pid, uint64_t program_ns)
+{
+	char name[CODE_NAME_BYTES];
+	const struct object_id id = code_name(name, pid, program_ns);
+
+	return find_newest(table, (struct dso_key){name, hash_text(name), &id, DSO_PERFMAP}, &id);
+}
+
 struct dso *dso_find_code(struct dso_table *table, uint32_t pid, uint64_t program_ns)
 {
-	/* As files of one name are told apart; an unknown inode would equal any. */
-	const struct object_id id = {.file = {.inode = program_ns + 1}};
-	char name[48];
-
-	snprintf(name, sizeof(name), "/tmp/perf-%d.map", (int)pid);
+	char name[CODE_NAME_BYTES];
+	const struct object_id id = code_name(name, pid, program_ns);
 	struct dso *dso = dso_find(table, name, &id, DSO_PERFMAP);
 	if (dso)
 		dso->program_ns = program_ns;

@@ -114,6 +114,8 @@ void dso_note_mapped(struct dso *dso, uint64_t time_ns); /* a process mapped the
  * first record. Names of code end with the program. NULL: out of memory.
  */
 struct dso *dso_find_code(struct dso_table *table, uint32_t pid, uint64_t program_ns);
+/* NULL: that has not made it. */
+struct dso *dso_peek_code(const struct dso_table *table, uint32_t pid, uint64_t program_ns);
 
 /* Adds a build-id of a path, from the recording; to be called before an object of that name is loaded. 0 or -ENOMEM. */
 int dso_learn_build_id(struct dso_table *table, const char *path, const struct elf_id *build_id);

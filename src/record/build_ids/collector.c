@@ -528,9 +528,11 @@ static struct history_range write_times(int64_t written_ns, const struct perf_ev
 }
 
 /* What was read, or why there is nothing. 0 or -ENOMEM. */
-static int keep_perf_map(struct map_history *history, const struct perf_event_attr *attr, uint32_t pid,
-			 struct zstd_packer **packer, struct collected *collected)
+static int keep_perf_map(struct map_history *history, const struct perf_event_attr *attr,
+			 const struct history_process *process, struct zstd_packer **packer,
+			 struct collected *collected)
 {
+	const uint32_t pid = (uint32_t)process->pid;
 	AUTO_BUF struct buf text = {0};
 	int64_t written_ns = 0;
 	int err = object_watch_read_perf_map(collected->watch, (pid_t)pid, collected->until_ns, &text, &written_ns);
@@ -544,6 +546,8 @@ static int keep_perf_map(struct map_history *history, const struct perf_event_at
 	}
 	if (!err || err == -ENOMEM)
 		return err;
+	if (!process->code_ran)
+		return 0; /* that of its parent has the names */
 	const uint32_t missing = missing_of(err);
 	if (missing != PERF_MAP_NONE)
 		log_note("the perf-%u.map of a process is not kept, and its code has no names: %s", pid,
@@ -552,7 +556,10 @@ static int keep_perf_map(struct map_history *history, const struct perf_event_at
 	return collected->perf_maps->failed ? -ENOMEM : 0;
 }
 
-/* Of the processes whose code without a file was hit, in them or in those that they forked. 0 or -ENOMEM. */
+/*
+ * Of the processes whose code without a file was hit, in them or in those that they forked: these may have compiled
+ * into that memory, too. 0 or -ENOMEM.
+ */
 static int put_perf_maps(struct map_history *history, const struct event_desc *event, struct collected *collected)
 {
 	struct zstd_packer *packer = NULL;
@@ -560,9 +567,9 @@ static int put_perf_maps(struct map_history *history, const struct event_desc *e
 
 	for (size_t i = 0; collected->perf_maps && i < history->nr_processes && !err; i++) {
 		const struct history_process *process = &history->processes[i];
-		if (!process->code_ran || process->pid <= 0)
+		if ((!process->code_ran && !process->inherited_code_ran) || process->pid <= 0)
 			continue;
-		err = keep_perf_map(history, &event->attr, (uint32_t)process->pid, &packer, collected);
+		err = keep_perf_map(history, &event->attr, process, &packer, collected);
 	}
 	zstd_packer_free(packer);
 	return err;
