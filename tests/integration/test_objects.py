@@ -402,6 +402,15 @@ def test_copy_of_another_file_with_the_build_id(millrace, builds, tmp_path, mode
     assert report(millrace, data)[0]['hot_v2_a_longer_name'] == 0, 'the copy is what there is'
 
 
+@pytest.mark.parametrize('build_id', ['0xabcdef0123', '0x' + 'ab' * 27])
+def test_build_id_of_any_length(millrace, builds, tmp_path, build_id):
+    """As of a commit; linkers do not pad it."""
+    subprocess.run(['gcc', '-O1', '-fno-plt', f'-Wl,--build-id={build_id}', '-DNAME=hot_v1_a', '-DPAD=0', '-o',
+                    tmp_path / 'odd', builds / 'hot.c'], check=True)
+    share, said = report(millrace, record(millrace, builds, tmp_path, 'cp odd $A; ./$A'))
+    assert share['hot_v1_a'] > 90 and share['address'] == 0 and not said
+
+
 def test_programs_outside_of_the_process_namespace(run, program, tmp_path):
     """Their processes have the number 0 there. Several of them map the same files, which are open by then."""
     recorder = ['unshare', '-p', '-f', '--mount-proc', program, 'record', '-q', '-a', '-e', 'dummy',

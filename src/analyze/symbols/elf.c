@@ -17,36 +17,23 @@
 #include "base/cleanup.h"
 #include "config.h"
 #include "sysinfo/elf_file.h"
+#include "sysinfo/elf_note.h"
 #include "sysinfo/object_file.h"
 
 #ifdef HAVE_LZMA
 #include <lzma.h>
 #endif
 
-/* Source: elf(5) "Notes"; entries are aligned to 4 bytes. */
 bool elf_id_from_notes(const void *bytes, size_t len, struct elf_id *ret)
 {
-	const uint8_t *at = bytes;
-	Elf32_Nhdr note; /* the same words in both classes */
+	struct elf_id id = {0};
+	int id_len = elf_note_build_id((struct span){bytes, len}, id.bytes);
 
-	while (len >= sizeof(note)) {
-		memcpy(&note, at, sizeof(note));
-		uint64_t name_len = ((uint64_t)note.n_namesz + 3) & ~3ull,
-			 id_len = ((uint64_t)note.n_descsz + 3) & ~3ull;
-		const uint8_t *name = at + sizeof(note);
-		if (name_len > len - sizeof(note) || id_len > len - sizeof(note) - name_len)
-			return false;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
-		    memcmp(name, "GNU", sizeof("GNU")) == 0 && note.n_descsz > 0) {
-			*ret = (struct elf_id){0};
-			ret->len = note.n_descsz < ELF_ID_MAX_BYTES ? (uint8_t)note.n_descsz : ELF_ID_MAX_BYTES;
-			memcpy(ret->bytes, name + name_len, ret->len);
-			return true;
-		}
-		at += sizeof(note) + name_len + id_len;
-		len -= sizeof(note) + name_len + id_len;
-	}
-	return false;
+	if (id_len <= 0)
+		return false;
+	id.len = (uint8_t)id_len;
+	*ret = id;
+	return true;
 }
 
 bool elf_source_build_id(const struct elf_source *source, struct elf_id *ret)
