@@ -208,3 +208,26 @@ def test_ready_to_run_all_the_time(mode, user, recorder, spawn):
     waits = waits_of(file)
     assert len(waits) == 1 and waits[0].tid == starved and waits[0].flags == BEGAN_EARLIER | GOES_ON
     assert waits[0].ns >= 0.2e9 and (waits[0].state, waits[0].ready_ns) == (0, waits[0].ns)
+
+
+# In as many groups as a user of a large directory service may be: /proc/PID/status has 8 KB.
+IN_MANY_GROUPS = """
+import os, time
+os.setgroups(range(1000000000, 1000000600))
+print(flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize('user', [0], indirect=True)
+def test_task_in_many_groups(user, recorder, spawn):
+    """It sleeps all the time, so that only /proc tells of it."""
+    sleeper = spawn([sys.executable, '-c', IN_MANY_GROUPS], stdout=-1)
+    sleeper.stdout.readline()
+    path = user.directory / 'groups.data'
+    process = recorder(['-q', '-e', 'dummy', '--off-cpu', '-m', '16M', '--overwrite', '-o', path,
+                        '-p', sleeper.pid, '--', 'sleep', '0.2'], executable=str(user.program), cwd=user.directory)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, err
+    (slept,) = waits_of(path)
+    assert slept.tid == sleeper.pid and slept.flags & (BEGAN_EARLIER | GOES_ON) == BEGAN_EARLIER | GOES_ON

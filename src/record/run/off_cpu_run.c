@@ -178,7 +178,17 @@ static bool is_on_cpu(uint32_t tid)
 	return fd < 0 || read(fd, &count, sizeof(count)) != sizeof(count) || count.enabled_ns;
 }
 
-/* proc(5), /proc/PID/status: what does it do, and of which process is it? The numbers are those of sched_switch. */
+/* proc(5), /proc/PID/status. It names all supplementary groups: up to 65536, NGROUPS_MAX of <linux/limits.h>. */
+static int read_status(uint32_t tid, struct buf *ret)
+{
+	enum { MOST_BYTES = 1 << 20 };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/status", tid);
+	return fd_slurp(path, MOST_BYTES, ret);
+}
+
+/* What does it do, and of which process is it? The numbers are those of sched_switch. */
 static bool find_task(struct off_cpu_task *task)
 {
 	static const struct {
@@ -186,10 +196,8 @@ static bool find_task(struct off_cpu_task *task)
 		uint32_t state;
 	} states[] = {{'R', 0}, {'S', 1}, {'D', 2}, {'T', 4}, {'t', 8}, {'I', 0x80}};
 	AUTO_BUF struct buf text = {0};
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%u/status", task->tid);
-	if (fd_slurp(path, 4096, &text))
+	if (read_status(task->tid, &text))
 		return false;
 	const char *state = strstr(buf_text(&text), "\nState:\t");
 	const char *pid = strstr(buf_text(&text), "\nTgid:\t");
@@ -238,10 +246,8 @@ static bool may_have_no_events(uint32_t tid)
 {
 	AUTO_BUF struct buf text = {0};
 	unsigned real, effective;
-	char path[64];
+	const char *uid = read_status(tid, &text) ? NULL : strstr(buf_text(&text), "\nUid:\t");
 
-	snprintf(path, sizeof(path), "/proc/%u/status", tid);
-	const char *uid = fd_slurp(path, 4096, &text) ? NULL : strstr(buf_text(&text), "\nUid:\t");
 	if (!uid || sscanf(uid, "\nUid: %u %u", &real, &effective) != 2)
 		return true;
 	return real != effective || (geteuid() && effective != geteuid());
