@@ -1120,6 +1120,19 @@ def test_events_on_and_off(millrace, programs, tmp_path):
         wait.flags & UNKNOWN for wait in waits)
 
 
+def test_threads_that_end_while_events_are_off(millrace, programs, tmp_path):
+    """Events are disabled one by one: what the last ones tell is no wait for the time when they are on again."""
+    path = tmp_path / 'perf.data'
+    env = {'LD_PRELOAD': str(programs / 'disable_time.so'), 'DISABLE_SLOWLY': '1'}
+    done = millrace('record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '-D', '100-300,2500-3000', '-o', path, '--',
+                    'sh', '-c', f'{programs}/waits sleep 4 500; sleep 5', env=env)
+    waits = by_tid(waits_of(path))
+    threads = threads_of(done.out)
+    assert len(threads) == 4
+    for thread in threads:
+        assert waits[thread.tid] and all(wait.end_ns < thread.to_ns for wait in waits[thread.tid])
+
+
 def test_first_attr_has_context_switch(millrace, tmp_path):
     """Where there are PERF_RECORD_SWITCH: samply looks at the first attr alone."""
     context_switch = 1 << 26  # <linux/perf_event.h>, struct perf_event_attr

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For LD_PRELOAD: the file that DISABLE_TIME names gets the time, by CLOCK_MONOTONIC in ns, at which a program is about
- * to disable all its perf events.
+ * to disable all its perf events. With DISABLE_SLOWLY it waits for 0.1 s before it disables the first one by itself, as
+ * a program that loses its CPU there.
  */
 #include <inttypes.h>
+#include <linux/perf_event.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -24,6 +28,22 @@ static void note_time(void)
 		return;
 	fprintf(file, "%" PRIu64 "\n", (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
 	fclose(file);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	const struct timespec wait = {.tv_nsec = 100000000};
+	static bool waited;
+	va_list args;
+
+	va_start(args, request);
+	void *value = va_arg(args, void *);
+	va_end(args);
+	if (request == PERF_EVENT_IOC_DISABLE && !waited && getenv("DISABLE_SLOWLY")) {
+		waited = true;
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &wait, NULL);
+	}
+	return (int)syscall(SYS_ioctl, fd, request, value);
 }
 
 int prctl(int option, ...)

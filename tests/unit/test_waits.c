@@ -500,6 +500,31 @@ static void test_start_and_end(void **state)
 
 /* What a task did when it was looked at, behind the start, it had done since the start, if it has not run in between.
  */
+/* Events are disabled one after the other: what the last ones tell is no wait in the time when they are on again. */
+static void test_switches_while_events_are_disabled(void **state)
+{
+	(void)state;
+	for (int ends = 0; ends <= 1; ends++) {
+		struct waits *waits = start(0, 1000);
+		run(waits, 1100);
+		leave(waits, 1200, SLEEPING, "a");
+		run(waits, 1500);
+		expect(0, 1500, 300, 0, OFF_CPU_NO_WAKE_UP);
+		assert_int_equal(waits_stop(waits, 2000), 0);
+		leave(waits, 2100, SLEEPING, "b");
+		waits_all_stopped(waits);
+		waits_start(waits, 3000);
+		if (!ends) { /* it may have waited for anything else */
+			run(waits, 3500);
+			expect(1, 3500, 500, 0, OFF_CPU_NO_STATE | OFF_CPU_BEGAN_EARLIER | OFF_CPU_NO_WAKE_UP);
+			assert_string_equal(seen[1].left, "");
+		}
+		assert_int_equal(waits_stop(waits, 4000), 0);
+		assert_int_equal(nr_seen, ends ? 1 : 2);
+		waits_free(waits);
+	}
+}
+
 static void test_states_that_were_found(void **state)
 {
 	static const struct {
@@ -726,6 +751,7 @@ int main(void)
 		cmocka_unit_test(test_sums_of_tasks_that_end),
 		cmocka_unit_test(test_end_of_a_thread),
 		cmocka_unit_test(test_start_and_end),
+		cmocka_unit_test(test_switches_while_events_are_disabled),
 		cmocka_unit_test(test_states_that_were_found),
 		cmocka_unit_test(test_lost_before_the_end),
 		cmocka_unit_test(test_lost_up_to_the_end),

@@ -29,6 +29,9 @@
  */
 static const uint64_t direct_switch_ns = 2000;
 
+/* By address: see off_cpu_switch(), off_cpu_all_off(). */
+static char turned_on, turning_off, all_off;
+
 /* Which task left a CPU last, and when. 0: none did. */
 struct left {
 	uint64_t time_ns;
@@ -61,21 +64,21 @@ struct off_cpu_stages {
 
 	/* Under its lock: */
 	struct waits *waits;
-	struct buf blank, sample;                 /* a record of which nothing is known; that is put together */
-	struct buf copy;                          /* of the one that a task took when it left the CPU */
-	struct ordered_record *place;             /* of the record that is taken */
-	bool on;                                  /* the events, as told of before the next snapshot */
-	struct buf found;                         /* struct off_cpu_task, for the next snapshot */
-	struct buf *snapshot;                     /* where the waits of one go; NULL: they go to that place */
-	struct buf left;                          /* struct left, by CPU */
-	struct time_queue switched;               /* when the events were, and whether on: item not NULL */
-	struct hash_table wakers;                 /* by tid, of threads and processes: those that are described */
-	struct buf new_wakers;                    /* uint32_t tid: of those, who are yet to be described */
-	struct hash_table ring_numbers;           /* by id of an event: the number of its ring + 1 */
-	struct buf rings;                         /* struct ring_state, by the number */
-	struct buf counts_of_rings;               /* uint64_t, for count_lost() */
-	bool in_doubt;                            /* of some ring not all that was counted is placed */
-	struct end_check end_check;               /* for tasks that have ended */
+	struct buf blank, sample;       /* a record of which nothing is known; that is put together */
+	struct buf copy;                /* of the one that a task took when it left the CPU */
+	struct ordered_record *place;   /* of the record that is taken */
+	bool on;                        /* the events, as told of before the next snapshot */
+	struct buf found;               /* struct off_cpu_task, for the next snapshot */
+	struct buf *snapshot;           /* where the waits of one go; NULL: they go to that place */
+	struct buf left;                /* struct left, by CPU */
+	struct time_queue switched;     /* when the events were: item is &turned_on, &turning_off or &all_off */
+	struct hash_table wakers;       /* by tid, of threads and processes: those that are described */
+	struct buf new_wakers;          /* uint32_t tid: of those, who are yet to be described */
+	struct hash_table ring_numbers; /* by id of an event: the number of its ring + 1 */
+	struct buf rings;               /* struct ring_state, by the number */
+	struct buf counts_of_rings;     /* uint64_t, for count_lost() */
+	bool in_doubt;                  /* of some ring not all that was counted is placed */
+	struct end_check end_check;     /* for tasks that have ended */
 	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: known of so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
 };
@@ -470,11 +473,13 @@ static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
 	int err = 0;
 
 	while (!err && (first = time_queue_first(&stages->switched)) && first->time_ns <= time_ns) {
-		stages->on = first->item;
+		stages->on = first->item == &turned_on;
 		if (stages->on)
 			waits_start(stages->waits, first->time_ns);
-		else
+		else if (first->item == &turning_off)
 			err = waits_stop(stages->waits, first->time_ns);
+		else
+			waits_all_stopped(stages->waits);
 		time_queue_drop_first(&stages->switched);
 	}
 	return err;
@@ -721,15 +726,25 @@ static int take_found(struct off_cpu_stages *stages, const struct off_cpu_task *
 	return err;
 }
 
-void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns)
+static void note_switched(struct off_cpu_stages *stages, void *how, uint64_t now_ns)
 {
-	const struct time_entry entry = {.time_ns = now_ns, .item = on ? stages : NULL};
+	const struct time_entry entry = {.time_ns = now_ns, .item = how};
 
 	if (!stages)
 		return;
 	ordered_stages_lock(stages->ordered);
 	(void)!time_queue_put(&stages->switched, &entry); /* out of memory: the recording is about to end */
 	ordered_stages_unlock(stages->ordered);
+}
+
+void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns)
+{
+	note_switched(stages, on ? &turned_on : &turning_off, now_ns);
+}
+
+void off_cpu_all_off(struct off_cpu_stages *stages, uint64_t now_ns)
+{
+	note_switched(stages, &all_off, now_ns);
 }
 
 int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task)
@@ -829,7 +844,7 @@ static void switch_before(struct off_cpu_stages *stages, uint64_t from_ns)
 	const struct time_entry *first;
 
 	while ((first = time_queue_first(&stages->switched)) && first->time_ns <= from_ns) {
-		stages->on = first->item;
+		stages->on = first->item == &turned_on;
 		time_queue_drop_first(&stages->switched);
 	}
 	if (stages->on)

@@ -67,6 +67,11 @@ struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages); /* valid as lo
  * samples. Any thread; NULL is fine. Without a call they count as enabled from the first record on, as by an exec.
  */
 void off_cpu_switch(struct off_cpu_stages *stages, bool on, uint64_t now_ns);
+/*
+ * Says that they are disabled by now, in all rings. What tasks did in between is no beginning of a wait: of what they
+ * do from now on nothing tells.
+ */
+void off_cpu_all_off(struct off_cpu_stages *stages, uint64_t now_ns);
 
 /*
  * Says what a task did at that time, after the events were enabled; state as in struct off_cpu_wait, OFF_CPU_PREEMPTED:

@@ -630,6 +630,14 @@ int waits_end_gone(struct waits *waits, uint64_t time_ns)
 	return err;
 }
 
+static void forget_state(struct waits *waits, struct task *task)
+{
+	if (task->where != NOWHERE)
+		task->where = UNSEEN;
+	task->woken_ns = 0;
+	drop_left(waits, task);
+}
+
 int waits_stop(struct waits *waits, uint64_t stop_ns)
 {
 	int err = 0;
@@ -648,13 +656,17 @@ int waits_stop(struct waits *waits, uint64_t stop_ns)
 				       task->exiting || task->gone ? OFF_CPU_UNKNOWN : OFF_CPU_GOES_ON);
 		else
 			err = end_run(waits, task, &place);
-		drop_left(waits, task);
 		if (!err)
 			err = put_sum(waits, task, stop_ns);
-		if (task->where != NOWHERE)
-			task->where = UNSEEN;
-		task->woken_ns = 0;
+		forget_state(waits, task);
 	}
 	waits->started = false;
 	return err;
+}
+
+void waits_all_stopped(struct waits *waits)
+{
+	for (size_t i = 0; i < waits->tasks.nr_slots; i++)
+		if (waits->tasks.slots[i].item)
+			forget_state(waits, waits->tasks.slots[i].item);
 }

@@ -52,6 +52,11 @@ void waits_start(struct waits *waits, uint64_t start_ns);
  * task whether it runs.
  */
 int waits_stop(struct waits *waits, uint64_t stop_ns);
+/*
+ * Behind waits_stop(): switches that were still given are the last ones before waits_start(), or before those that come
+ * shortly before it. Again it is not known of any task whether it runs.
+ */
+void waits_all_stopped(struct waits *waits);
 
 /* Bytes of the heap that `left` of all tasks take, see waits_leave(). */
 size_t waits_left_bytes(const struct waits *waits);

@@ -117,9 +117,14 @@ static void take_events(struct off_cpu_run *run, const struct event_desc *ring_d
 	params->fields.woken = wake_up_fields.woken;
 }
 
-static void events_switched(void *ctx, bool on)
+static void events_switched(void *ctx, enum eventset_moment moment)
 {
-	off_cpu_run_switch(ctx, on);
+	const struct off_cpu_run *run = ctx;
+
+	if (moment == EVENTSET_DISABLED)
+		off_cpu_all_off(run->stages, ledger_book_now(run->book));
+	else
+		off_cpu_run_switch(ctx, moment == EVENTSET_ENABLED);
 }
 
 int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct off_cpu_run_params *params,

@@ -626,8 +626,9 @@ int eventset_switch(struct eventset *set, int event, bool on)
 	if (event >= 0 && !on && set->events->events[event].side_band)
 		return -EPERM;
 	bool off_cpu = event == EVENTSET_ALL || (event >= 0 && set->events->events[event].off_cpu == EVENT_SWITCHES);
-	if (set->switched && off_cpu && !on)
-		set->switched(set->switched_ctx, false);
+	bool notifies = set->switched && off_cpu;
+	if (notifies && !on)
+		set->switched(set->switched_ctx, EVENTSET_TO_BE_DISABLED);
 	for (size_t i = 0; i < set->events->nr; i++)
 		if (is_switched(set, i, event, on))
 			set->enabled[i] = on;
@@ -637,8 +638,8 @@ int eventset_switch(struct eventset *set, int event, bool on)
 		if (ioctl(set->fds[i], on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0) && !err)
 			err = -errno;
 	}
-	if (set->switched && off_cpu && on)
-		set->switched(set->switched_ctx, true);
+	if (notifies)
+		set->switched(set->switched_ctx, on ? EVENTSET_ENABLED : EVENTSET_DISABLED);
 	return err;
 }
 

@@ -21,6 +21,12 @@ struct event_list;
 struct perf_clock;
 struct perf_event_attr;
 
+enum eventset_moment {
+	EVENTSET_ENABLED,
+	EVENTSET_TO_BE_DISABLED,
+	EVENTSET_DISABLED,
+};
+
 struct eventset {
 	const struct plan *plan;       /* borrowed */
 	struct event_list *events;     /* borrowed; opening may adapt their attrs */
@@ -44,9 +50,8 @@ struct eventset {
 	size_t ring_pages;         /* of each data ring */
 	size_t wakeup_bytes;       /* poll(2) wakes up after so many bytes in one ring */
 	size_t largest_ring_bytes; /* of the drained rings */
-	void (*switched)(void *ctx,
-			 bool on); /* NULL: not wanted; called by eventset_switch() for the events of --off-cpu:
-						 after they were enabled, or before they are disabled */
+	/* NULL: not wanted; called by eventset_switch() for the events of --off-cpu */
+	void (*switched)(void *ctx, enum eventset_moment moment);
 	void *switched_ctx;
 	struct perf_clock *clock; /* owned; of the records' times, where the caller made it before; NULL: none */
 	bool leaves_fds;          /* eventset_close() leaves event fds open, for fd_closer.h; set before the opening */
