@@ -63,6 +63,7 @@ struct pool_client {
 
 /* Takes a job from the free list; NULL: none is free. */
 struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *client);
+bool batch_pool_has_free(struct batch_pool *pool); /* whether one is */
 /* Whether at most a quarter of the jobs are free. */
 bool batch_pool_is_short(const struct batch_pool *pool);
 /* Whether so many jobs wait to be compressed (a quarter of those that could) that the governor should look. */

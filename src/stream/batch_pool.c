@@ -27,7 +27,7 @@ enum {
 	BATCH_BYTES = 4 << 20,
 	BATCHES_OF_EACH = 64,
 	HUGE_PAGE = 2 << 20,
-	WARM_BYTES = 16 << 20,        /* are used again and again while nothing waits */
+	WARM_BYTES = 16 << 20,        /* are used again and again while nothing waits: they keep their pages */
 	LEAST_BATCH_BYTES = 64 << 10, /* where memory was set that is less; else */
 	SMALL_BATCH_BYTES = 256 << 10,
 	PAGE = 4096,
@@ -49,6 +49,98 @@ struct pool_worker { /* a thread that packs; the one that began to wait last is 
 	uint64_t counted_ns, packed_ns,
 		nr_uncounted; /* CPU time that is in the totals; since then: of compressing, waits */
 };
+
+/*
+ * Which free batches have no pages, and how many others should lose theirs. Storage that stalls once fills much of the
+ * memory; what was not needed for some seconds since then is the kernel's again, and what is used again and again keeps
+ * its pages.
+ */
+struct idle_memory {
+	struct free_list cold; /* free batches whose pages are the kernel's; any thread */
+	atomic_size_t nr_cold;
+	atomic_size_t least_free; /* batches, those included, since the period began */
+	size_t nr_warm;           /* the first batches, which are never cold */
+	/* Of the thread that gives back: */
+	uint32_t *kept;                 /* heap; room for the numbers of those */
+	size_t least_before, nr_unused; /* in the period before; in the last two */
+	uint64_t began_ns;              /* CLOCK_MONOTONIC; 0: no period has begun */
+};
+
+static void idle_memory_free(struct idle_memory *idle)
+{
+	if (!idle)
+		return;
+	free_list_fini(&idle->cold);
+	free(idle->kept);
+	free(idle);
+}
+
+/* None is cold. 0 or -ENOMEM. */
+static int idle_memory_new(size_t nr_batches, size_t nr_warm, struct idle_memory **ret)
+{
+	struct idle_memory *idle = calloc(1, sizeof(*idle));
+
+	if (!idle)
+		return -ENOMEM;
+	atomic_init(&idle->least_free, SIZE_MAX);
+	idle->nr_warm = nr_warm;
+	idle->kept = calloc(nr_warm + 1, sizeof(*idle->kept));
+	if (!idle->kept || free_list_init(&idle->cold, nr_batches)) {
+		idle_memory_free(idle);
+		return -ENOMEM;
+	}
+	*ret = idle;
+	return 0;
+}
+
+static void idle_memory_put(struct idle_memory *idle, uint32_t number)
+{
+	atomic_fetch_add(&idle->nr_cold, 1);
+	free_list_put(&idle->cold, number);
+}
+
+/* false: there is none. */
+static bool idle_memory_take(struct idle_memory *idle, uint32_t *ret)
+{
+	if (!free_list_take(&idle->cold, ret))
+		return false;
+	atomic_fetch_sub(&idle->nr_cold, 1);
+	return true;
+}
+
+/* So many are free now. */
+static void idle_memory_note(struct idle_memory *idle, size_t nr_free)
+{
+	size_t least = atomic_load_explicit(&idle->least_free, memory_order_relaxed);
+
+	while (nr_free < least && !atomic_compare_exchange_weak(&idle->least_free, &least, nr_free))
+		;
+}
+
+/* How many more were free than were needed in the last two periods. */
+static size_t end_period(struct idle_memory *idle, uint64_t now_ns, size_t nr_free)
+{
+	const size_t before = idle->began_ns ? idle->least_before : 0;
+	size_t least = atomic_exchange(&idle->least_free, nr_free);
+
+	least = least < nr_free ? least : nr_free;
+	idle->least_before = least;
+	idle->began_ns = now_ns;
+	return least < before ? least : before;
+}
+
+/* How many free batches, beyond those that are cold or warm, were not needed in the last two periods, nor since then.
+ */
+static size_t idle_memory_excess(struct idle_memory *idle, uint64_t now_ns, size_t nr_free)
+{
+	static const uint64_t period_ns = 10000000000;
+
+	if (!idle->began_ns || now_ns - idle->began_ns >= period_ns)
+		idle->nr_unused = end_period(idle, now_ns, nr_free);
+	const size_t least = atomic_load(&idle->least_free), stays = atomic_load(&idle->nr_cold) + idle->nr_warm;
+	const size_t unused = idle->nr_unused < least ? idle->nr_unused : least;
+	return unused > stays ? unused - stays : 0;
+}
 
 static size_t nr_free(const struct batch_pool *pool)
 {
@@ -124,6 +216,7 @@ static void note_most(struct batch_pool *pool)
 	size_t bytes = nr_all > nr ? (nr_all - nr) * pool->extent_bytes : 0;
 	size_t most = atomic_load_explicit(&pool->most_bytes, memory_order_relaxed);
 
+	idle_memory_note(pool->idle_memory, nr);
 	bytes = bytes > saved_bytes ? bytes - saved_bytes : 0;
 	while (bytes > most && !atomic_compare_exchange_weak(&pool->most_bytes, &most, bytes))
 		;
@@ -139,7 +232,7 @@ struct batch_job *batch_pool_take(struct batch_pool *pool, struct pool_client *c
 {
 	uint32_t number;
 
-	if (!free_list_take(&pool->free_jobs, &number))
+	if (!free_list_take(&pool->free_jobs, &number) && !idle_memory_take(pool->idle_memory, &number))
 		return NULL;
 	atomic_fetch_sub(&pool->nr_free, 1);
 	note_most(pool);
@@ -195,6 +288,49 @@ static bool give_back(uint8_t *memory, size_t bytes)
 	enum { DONTNEED_LOCKED = 24 }; /* MADV_DONTNEED_LOCKED of linux/mman.h, which older headers have not */
 
 	return !madvise(memory, bytes, DONTNEED_LOCKED) || !madvise(memory, bytes, MADV_DONTNEED);
+}
+
+bool batch_pool_has_free(struct batch_pool *pool)
+{
+	return !free_list_is_empty(&pool->free_jobs) || !free_list_is_empty(&pool->idle_memory->cold);
+}
+
+/* Of a batch that was taken out of the free ones. false: the kernel keeps them. */
+static bool make_cold(struct batch_pool *pool, uint32_t number)
+{
+	bool is_cold = give_back(memory_of(pool, number), slot_bytes(pool));
+
+	if (is_cold)
+		idle_memory_put(pool->idle_memory, number);
+	else
+		free_list_put(&pool->free_jobs, number);
+	pthread_cond_signal(&pool->room);
+	return is_cold;
+}
+
+/* The first batches are ready from the start, and have huge pages: they keep them, and are taken before all others. */
+void batch_pool_give_back(struct batch_pool *pool, uint64_t now_ns)
+{
+	enum { AT_ONCE = 16 }; /* what is looked at is missing in the list for as long as this takes */
+	uint32_t number;
+
+	if (!pool)
+		return;
+	struct idle_memory *idle = pool->idle_memory;
+	size_t nr_left = idle_memory_excess(idle, now_ns, nr_free(pool)), nr_kept = 0;
+	nr_left = nr_left < AT_ONCE ? nr_left : AT_ONCE;
+	while (nr_left && free_list_take(&pool->free_jobs, &number)) {
+		if (number < idle->nr_warm)
+			idle->kept[nr_kept++] = number;
+		else if (make_cold(pool, number))
+			nr_left--;
+		else
+			break;
+	}
+	while (nr_kept) {
+		free_list_put(&pool->free_jobs, idle->kept[--nr_kept]);
+		pthread_cond_signal(&pool->room);
+	}
 }
 
 /* One that was in use before, or the next one that never was. */
@@ -628,6 +764,14 @@ static void map_spare(struct batch_pool *pool)
 	pool->nr_spare = pool->nr_jobs * SPARE_TIMES;
 }
 
+/* The first batches: what is touched at the start, or has huge pages. */
+static size_t nr_warm(const struct batch_pool *pool, size_t ready_bytes)
+{
+	size_t bytes = ready_bytes > WARM_BYTES ? ready_bytes : WARM_BYTES;
+
+	return bytes < pool->memory_bytes ? bytes / slot_bytes(pool) : pool->nr_jobs;
+}
+
 static int allocate(struct batch_pool *pool, size_t nr_workers, const struct batch_pool_params *params)
 {
 	pool->memory_bytes = pool->nr_jobs * slot_bytes(pool);
@@ -638,7 +782,8 @@ static int allocate(struct batch_pool *pool, size_t nr_workers, const struct bat
 	pool->jobs = calloc(nr, sizeof(*pool->jobs));
 	pool->workers = calloc(nr_workers, sizeof(*pool->workers));
 	if (!pool->jobs || !pool->workers || !pool->memory || free_list_init(&pool->free_jobs, nr) ||
-	    free_list_init(&pool->spare_jobs, nr))
+	    free_list_init(&pool->spare_jobs, nr) ||
+	    idle_memory_new(nr, nr_warm(pool, params->ready_bytes), &pool->idle_memory))
 		return -ENOMEM;
 	for (size_t i = pool->nr_jobs; i-- > 0;) {
 		pool->jobs[i].number = (uint32_t)i;
@@ -833,6 +978,7 @@ void batch_pool_free(struct batch_pool *pool)
 	extent_stats_free(pool->stats);
 	free_list_fini(&pool->free_jobs);
 	free_list_fini(&pool->spare_jobs);
+	idle_memory_free(pool->idle_memory);
 	free(pool->jobs);
 	free(pool->workers);
 	free(pool);

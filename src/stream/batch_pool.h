@@ -20,15 +20,7 @@
 
 #include "stream/free_list.h"
 
-struct batch_job;
 struct diag;
-struct event_desc;
-struct extent_stats;
-struct notifier;
-struct pipeline;
-struct pool_client;
-struct pool_worker;
-struct stack_cutter;
 
 enum { POOL_DROP_REASONS = 8 };
 
@@ -99,9 +91,10 @@ struct batch_pool {
 	uint8_t *spare_memory; /* mmap(2): only addresses, but of what is in use; NULL: there are none */
 	size_t nr_spare;
 	atomic_size_t nr_spare_known, nr_spare_used, saved_bytes; /* known: were in use at some time */
+	struct idle_memory *idle_memory;                          /* heap */
 	/*
-	 * Read without the lock; each is exact, but not consistent with the others. free: at least as many are;
-	 * to_pack: changed under the lock only; blocked: compressed, but behind one of the same pipeline that is not.
+	 * Read without the lock; each is exact, but not consistent with the others. to_pack: changed under the lock
+	 * only; blocked: compressed, but behind one of the same pipeline that is not.
 	 */
 	atomic_size_t nr_free, nr_to_pack, nr_blocked;
 	atomic_size_t most_bytes;    /* that were in use at any time */
@@ -142,6 +135,12 @@ struct batch_pool_stats batch_pool_stats(struct batch_pool *pool); /* from any t
  * cancelled and begin again at this level. From any thread.
  */
 void batch_pool_set_level(struct batch_pool *pool, int level);
+
+/*
+ * Memory that was not needed for some seconds is the kernel's again. now_ns: CLOCK_MONOTONIC. To be called now and then
+ * by one thread. NULL is fine.
+ */
+void batch_pool_give_back(struct batch_pool *pool, uint64_t now_ns);
 
 /* As stage_count_dropped() (stream/stage.h), for samples that are in no batch. From any thread. */
 void batch_pool_count_dropped(struct batch_pool *pool, const char *reason, uint64_t nr_samples);

@@ -153,12 +153,12 @@ static void wait_for_room(const struct pipeline *pipeline)
 {
 	struct batch_pool *pool = pipeline->pool;
 
-	if (!free_list_is_empty(&pool->free_jobs))
+	if (batch_pool_has_free(pool))
 		return;
 	wait_begins(pool);
 	request_memory(pool);
 	batch_pool_wake(pool);
-	while (!pipeline->err && free_list_is_empty(&pool->free_jobs))
+	while (!pipeline->err && !batch_pool_has_free(pool))
 		wait_for_signal(pool);
 	if (pipeline->err)
 		pthread_cond_signal(&pool->room);

@@ -117,6 +117,27 @@ def test_pipe_whose_reader_leaves(program, programs):
     assert done.stdout.strip() == '255' and 'Broken pipe' in done.stderr
 
 
+def test_memory_of_a_pause_is_given_back(program, programs, spawn, need_tracefs, tmp_path):
+    """What waited while the reader paused takes no memory half a minute later, though the recording goes on."""
+    ours, theirs = os.pipe()
+    recorder = spawn([program, 'record', '-q', '-e', 'syscalls:sys_enter_getppid', '-o', '-', '--', 'sh', '-c',
+                      f'{programs}/syscalls -t 2 -n 500000; exec sleep 300'], stdout=theirs)
+    os.close(theirs)
+
+    def resident_mib():
+        return int(re.search(r'VmRSS:\s+(\d+)', pathlib.Path(f'/proc/{recorder.pid}/status').read_text())[1]) >> 10
+
+    before = resident_mib()
+    wait_until(lambda: resident_mib() > before + 64, 'records wait')
+    with open(tmp_path / 'pipe.data', 'wb') as out:
+        with spawn(['cat'], stdin=ours, stdout=out):
+            os.close(ours)
+            wait_until(lambda: resident_mib() < before + 32, 'their memory is given back')
+            recorder.send_signal(signal.SIGINT)
+    assert recorder.wait() == -signal.SIGTERM
+    assert 0 < sum(1 for _ in PerfData(tmp_path / 'pipe.data').samples()) <= 1000001  # one is the shell's
+
+
 @pytest.mark.parametrize('options', [[], ['--threads'], ['--buffer-memory=8M'], ['-z'], ['-a']], ids=' '.join)
 @pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
 def test_pipe_that_is_not_read(program, spawn, need_tracefs, tmp_path, options, how):

@@ -279,6 +279,66 @@ static void put_all(struct batch_pool *pool, struct batch_job **jobs, size_t nr)
 	assert_int_equal(atomic_load(&pool->saved_bytes), 0);
 }
 
+/* All batches are taken, and written to. Returns how many. */
+static size_t fill_all(struct batch_pool *pool, struct batch_job **jobs)
+{
+	size_t nr = 0;
+
+	for (; (jobs[nr] = batch_pool_take(pool, NULL)); nr++) {
+		memset(jobs[nr]->memory, 1, jobs[nr]->batch.room);
+		memcpy(jobs[nr]->memory, &nr, sizeof(nr));
+	}
+	for (size_t i = 0; i < nr; i++)
+		assert_memory_equal(jobs[i]->memory, &i, sizeof(i));
+	return nr;
+}
+
+/* Memory that was full once is given back when it was not needed for two periods of ten seconds. */
+static void test_memory_is_given_back(void **state)
+{
+	enum { BATCH = 256 << 10, NR = 2 + 255, WARM = 16 * MIB, AT_ONCE = 16 };
+	const uint64_t period_ns = 10000000000;
+	const struct batch_pool_params params = {
+		.nr_pipelines = 1, .extent_bytes = BATCH, .budget_bytes = (NR - 2) * BATCH};
+	struct batch_pool *pool = new_pool(&params);
+	struct batch_job *jobs[NR + 1];
+	size_t nr = fill_all(pool, jobs);
+
+	(void)state;
+	const size_t batch_bytes = pool->memory_bytes / pool->nr_jobs, all_bytes = resident_bytes(pool);
+	batch_pool_give_back(NULL, 1);
+	assert_int_equal(nr, NR);
+	batch_pool_give_back(pool, 1);
+	put_all(pool, jobs, nr);
+	batch_pool_give_back(pool, 1 + period_ns); /* it was needed in the last one, */
+	assert_int_equal(resident_bytes(pool), all_bytes);
+	for (size_t i = 0; i < NR / 2; i++)
+		jobs[i] = batch_pool_take(pool, NULL);
+	put_all(pool, jobs, NR / 2);
+	batch_pool_give_back(pool, 2 * period_ns); /* and in the last but one */
+	assert_int_equal(resident_bytes(pool), all_bytes);
+	batch_pool_give_back(pool, 1 + 2 * period_ns);
+	assert_int_equal(resident_bytes(pool), all_bytes);
+	batch_pool_give_back(pool, 1 + 3 * period_ns); /* a part at a time: some milliseconds of work */
+	assert_in_range(resident_bytes(pool), all_bytes - AT_ONCE * batch_bytes, all_bytes - AT_ONCE * BATCH);
+	for (unsigned i = 0; i < NR / AT_ONCE; i++)
+		batch_pool_give_back(pool, 2 + 4 * period_ns);
+	assert_in_range(resident_bytes(pool), WARM - batch_bytes, WARM + batch_bytes);
+	assert_int_equal(batch_pool_stats(pool).nr_free, NR);
+	/* The first ones come first, and all of them are there. */
+	const size_t nr_warm = WARM / batch_bytes;
+	for (size_t i = 0; i < nr_warm; i++)
+		assert_true((jobs[i] = batch_pool_take(pool, NULL))->number < nr_warm);
+	put_all(pool, jobs, nr_warm);
+	assert_int_equal(fill_all(pool, jobs), NR);
+	assert_false(batch_pool_has_free(pool));
+	put_all(pool, jobs, NR);
+	for (unsigned i = 0; i < NR; i++) /* needed just now */
+		batch_pool_give_back(pool, 3 + 4 * period_ns);
+	assert_int_equal(resident_bytes(pool), all_bytes);
+	batch_pool_free(pool);
+}
+
 /* What batches that wait for the output do not need is used for others: in bytes the memory is never more. */
 static void test_memory_is_bounded_in_bytes(void **state)
 {
@@ -720,6 +780,7 @@ int main(void)
 		cmocka_unit_test(test_what_storing_costs),
 		cmocka_unit_test(test_the_time_of_a_worker),
 		cmocka_unit_test(test_pieces_do_not_overlap),
+		cmocka_unit_test(test_memory_is_given_back),
 		cmocka_unit_test(test_memory_is_bounded_in_bytes),
 		cmocka_unit_test(test_batches_that_do_not_shrink),
 		cmocka_unit_test(test_the_output_takes_long),

@@ -14,6 +14,7 @@
 #include "record/output/data_files.h"
 #include "record/output/task_log.h"
 #include "record/run/ledger.h"
+#include "stream/batch_pool.h"
 #include "stream/pipeline.h"
 
 enum {
@@ -51,6 +52,7 @@ static void read_counters(struct housekeeping *housekeeping)
 	if (housekeeping->retained)
 		task_log_keep_from(housekeeping->task_log, oldest_wanted(housekeeping));
 	(void)!task_log_absorb(housekeeping->task_log); /* and then /proc is asked */
+	batch_pool_give_back(housekeeping->pool, clock_ns(CLOCK_MONOTONIC));
 }
 
 /* Bytes of records that are stored so far; 0: nothing new. */

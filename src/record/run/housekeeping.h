@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct batch_pool;
 struct data_files;
 struct task_pauser;
 struct ledger_book;
@@ -35,6 +36,7 @@ struct housekeeping {
 	struct commit *commit;           /* borrowed */
 	struct task_pauser *task_pauser; /* borrowed; zeroed: there is none */
 	struct task_log *task_log;       /* borrowed; NULL: there is none */
+	struct batch_pool *pool;         /* likewise */
 	/* borrowed; a pipeline that keeps its records in memory (pipeline_open_retained()); NULL: none */
 	struct writer *retained;
 	const int *sync_fds; /* borrowed; for fdatasync(2) every sync_ms */

@@ -871,6 +871,7 @@ static int prepare_housekeeping(struct recording *rec)
 	housekeeping->book = &rec->book;
 	housekeeping->task_pauser = &rec->task_pauser;
 	housekeeping->commit = &rec->commit;
+	housekeeping->pool = rec->pool;
 	return 0;
 }
 
