@@ -39,7 +39,9 @@ struct unwind_cache {
 	struct unwind_tables *tables;
 	const struct unwind_arch *arch;
 	uint64_t mask;                       /* the sampled registers that `positions` is of */
-	bool whole;                          /* all that are needed are sampled */
+	uint64_t sampled;                    /* as bits: those of DWARF that are sampled */
+	bool whole;                          /* all of them are */
+	bool can_begin;                      /* the two that are always needed are: where it was, and its stack */
 	bool never_waits;                    /* unwind_chain.never_waits */
 	bool is_made;                        /* unwind_cache_prepare() */
 	uint8_t positions[UNWIND_REGISTERS]; /* of DWARF's registers among the sampled ones */
@@ -375,12 +377,12 @@ static int step_by_frame_pointer(const struct unwind_arch *arch, struct frame *f
  */
 static bool step_to_top_of_stack(const struct unwind_arch *arch, const struct unwind_space *space, struct frame *frame)
 {
-	uint64_t cfa = frame->registers[arch->sp], fp = frame->registers[arch->fp], ra;
+	uint64_t cfa = frame->registers[arch->sp], fp, ra;
 
 	if (!frame->exact || !arch->call_bytes || !space->is_code || !frame_load(frame, cfa, &ra))
 		return false;
 	cfa += 8;
-	if (ra == fp) {
+	if (frame_register(frame, arch->fp, &fp) && ra == fp) {
 		if (!frame_load(frame, cfa, &ra))
 			return false;
 		cfa += 8;
@@ -388,7 +390,8 @@ static bool step_to_top_of_stack(const struct unwind_arch *arch, const struct un
 	if (!may_be_code(ra) || !space->is_code(space->ctx, ra - 1))
 		return false;
 	frame->cfa = frame->registers[arch->sp] = cfa;
-	frame->known = UINT64_C(1) << arch->fp | UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
+	frame->known &= UINT64_C(1) << arch->fp;
+	frame->known |= UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
 	frame->registers[arch->ra] = ra;
 	frame->exact = false;
 	return go_to(arch, frame, ra) == GO_ON;
@@ -492,22 +495,25 @@ static void learn_positions(struct unwind_cache *cache, uint64_t mask)
 	if (!cache->mask && !cache->is_made) /* the first sample */
 		touch(cache);
 	cache->mask = mask;
-	cache->whole = mask >> arch->sampled_pc & 1;
+	cache->can_begin = mask >> arch->sampled_pc & mask >> arch->sampled_sp & 1;
 	cache->pc_position = position(mask, arch->sampled_pc);
+	cache->sampled = 0;
 	for (unsigned i = 0; i < arch->nr_sampled; i++) {
-		cache->whole &= mask >> arch->sampled[i] & 1;
-		cache->positions[i] = position(mask, arch->sampled[i]);
+		const bool is_sampled = mask >> arch->sampled[i] & 1;
+		cache->sampled |= (uint64_t)is_sampled << i;
+		cache->positions[i] = is_sampled ? position(mask, arch->sampled[i]) : cache->pc_position;
 	}
+	cache->whole = cache->can_begin && cache->sampled == (UINT64_C(1) << arch->nr_sampled) - 1;
 }
 
-/* false: there are not all registers, or no stack. */
+/* false: the registers that are always needed are not there, or no stack. */
 static bool can_begin(struct unwind_cache *cache, const struct sample_regs *regs, struct span stack)
 {
 	if (!cache->arch || regs->abi != PERF_SAMPLE_REGS_ABI_64 || !regs->regs || !stack.len)
 		return false;
 	if (regs->mask != cache->mask)
 		learn_positions(cache, regs->mask);
-	return cache->whole;
+	return cache->can_begin;
 }
 
 /* The innermost frame. */
@@ -519,7 +525,9 @@ static void first_frame(const struct unwind_cache *cache, const struct sample_re
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < arch->nr_sampled; i++)
 		ret->registers[i] = regs->regs[cache->positions[i]];
-	ret->known = (UINT64_C(1) << arch->nr_sampled) - 1;
+	ret->known = cache->sampled;
+	for (unsigned i = 0; i < arch->nr_sampled && !cache->whole; i++) /* record --user-regs */
+		ret->registers[i] = cache->sampled >> i & 1 ? ret->registers[i] : 0;
 	ret->stack = stack.ptr;
 	ret->stack_bytes = stack.len;
 	ret->stack_start = ret->low = ret->registers[arch->sp];
@@ -745,7 +753,7 @@ static bool take_last(struct unwind_cache *cache, const struct unwind_space *spa
 	struct unwind_object *missing;
 	struct meeting meeting;
 
-	if (!chain->thread || !space->generation || chain->cfas || !chain->max)
+	if (!chain->thread || !space->generation || chain->cfas || !chain->max || !cache->whole)
 		return false;
 	struct last_chain *last = last_chain_of(cache->last, chain->thread, space->generation);
 	if (!last->innermost_rule || last->innermost.sp != sp)

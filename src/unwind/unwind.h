@@ -129,9 +129,9 @@ struct unwind_chain {
 };
 
 /*
- * Unwinds a sample. regs: must have been sampled with all general registers. stack: the used bytes of the copy, which
- * begins at the stack pointer. Registers and stack may hold any values. Looking up a row takes the lock of its table,
- * and allocates memory when the row is made first; without memory the frame has no CFI.
+ * Unwinds a sample. regs: without pc and sp there are no callers, of others some may be missing. stack: the used bytes
+ * of the copy, which begins at the stack pointer. Registers and stack may hold any values. Looking up a row takes the
+ * lock of its table, and allocates memory when the row is made first; without memory the frame has no CFI.
  */
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 		  struct span stack, struct unwind_chain *chain);

@@ -63,6 +63,18 @@ def test_perf_prints_the_same_chains(dumps, chains, perf):
     assert all(sample.count('deep_call+') == 21 and ' _start+' in sample for sample in after)
 
 
+@pytest.mark.parametrize('registers', ['ip,sp,bp', 'ip,sp,bp,bx,r12,r13,r14,r15'])
+def test_some_registers(registers, perf, millrace, programs, tmp_path):
+    """Compilers' code needs no more than the stack pointer and what it pushes."""
+    data, out = tmp_path / 'data', tmp_path / 'out'
+    perf('record', '-q', '-F', '500', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', f'--user-regs={registers}', '-o',
+         data, '--', programs / 'deep', '-m', '200')
+    theirs = samples(perf('script', '--no-inline', '-i', data).out, 'deep_burn')
+    done = millrace('unwind', '-i', data, '-o', out)
+    assert 'had no stack' not in done.err
+    assert len(theirs) > 50 and samples(perf('script', '--no-inline', '-i', out).out, 'deep_burn') == theirs
+
+
 def test_all_else_stays(dumps, chains, perf, millrace):
     before, after = PerfData(dumps), PerfData(chains)
     for old, new in zip(before.attrs, after.attrs):

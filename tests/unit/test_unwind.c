@@ -1342,6 +1342,78 @@ static void test_bounds_of_addresses(void **state)
 	}
 }
 
+/* `record --user-regs`: these alone, in the order of their numbers. */
+static void sample_some(struct process *process, uint64_t mask, uint64_t first, uint64_t second, uint64_t third)
+{
+	const uint64_t values[] = {first, second, third};
+
+	process->sampled.mask = mask;
+	memcpy(process->regs, values, sizeof(values));
+	unwind_chain(process->cache, &process->space, &process->sampled,
+		     (struct span){process->words, 16 * sizeof(process->words[0])}, &process->chain);
+}
+
+static void test_with_some_registers(void **state)
+{
+	const uint64_t two = 1u << SP | 1u << IP, three = two | 1u << BP;
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->space.is_code = is_code;
+	words[0] = BASE + SAVES + 8;
+	words[3] = STACK + 8 * 8; /* rbp */
+	words[4] = BASE + WITH_FRAME + 0x10;
+	words[8] = 0;
+	words[9] = BASE + OUTERMOST + 4;
+	const uint64_t chain[] = {BASE + FRAMELESS + 5, BASE + SAVES + 7, BASE + WITH_FRAME + 0xf,
+				  BASE + OUTERMOST + 3};
+	sample_some(process, three, 1, STACK, BASE + FRAMELESS + 5);
+	assert_chain(process, UNWIND_COMPLETE, chain, 4);
+	/* That is restored from the stack. */
+	sample_some(process, two, STACK, BASE + FRAMELESS + 5, BASE + WITH_FRAME + 8);
+	assert_chain(process, UNWIND_COMPLETE, chain, 4);
+	/* Here it would be needed, and what stands in its place is none. */
+	sample_some(process, three, STACK + 8 * 8, STACK, BASE + WITH_FRAME + 8);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + WITH_FRAME + 8, BASE + OUTERMOST + 3));
+	sample_some(process, two, STACK, BASE + WITH_FRAME + 8, STACK + 8 * 8);
+	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + WITH_FRAME + 8));
+	/* Without unwind information: a word of 0 is not the frame pointer of the caller, which is not known. */
+	words[0] = 0;
+	words[1] = BASE + OUTERMOST + 4;
+	sample_some(process, two, STACK, BASE + GAP + 3, 0);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP + 3));
+	sample_some(process, three, 0, STACK, BASE + GAP + 3);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP + 3, BASE + OUTERMOST + 3));
+	sample_some(process, 1u << BP | 1u << IP, STACK, BASE + FRAMELESS + 5, 0);
+	assert_chain(process, UNWIND_NO_REGISTERS, CHAIN(BASE + FRAMELESS + 5));
+}
+
+/* The last chain of a thread is of an event with all registers, the next one of an event with some. */
+static void test_some_registers_behind_all(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	process->chain.cfas = NULL;
+	process->chain.thread = 7;
+	words[0] = BASE + SAVES + 8;
+	words[3] = STACK + 8 * 8;
+	words[4] = BASE + WITH_FRAME + 0x10;
+	words[9] = BASE + OUTERMOST + 4;
+	for (unsigned i = 0; i < 2; i++) {
+		process->sampled.mask = SAMPLED_MASK;
+		process->regs[SP] = STACK;
+		unwind_at(process, FRAMELESS + 5, 16);
+		assert_chain(
+			process, UNWIND_COMPLETE,
+			CHAIN(BASE + FRAMELESS + 5, BASE + SAVES + 7, BASE + WITH_FRAME + 0xf, BASE + OUTERMOST + 3));
+		sample_some(process, 1u << SP | 1u << IP, STACK, BASE + FRAMELESS + 6, 0);
+		assert_chain(
+			process, UNWIND_COMPLETE,
+			CHAIN(BASE + FRAMELESS + 6, BASE + SAVES + 7, BASE + WITH_FRAME + 0xf, BASE + OUTERMOST + 3));
+	}
+}
+
 static void test_without_registers(void **state)
 {
 	struct process *process = *state;
@@ -2153,6 +2225,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_frame_yet, start, end),
 		cmocka_unit_test_setup_teardown(test_callers_that_are_no_code, start, end),
 		cmocka_unit_test_setup_teardown(test_bounds_of_addresses, start, end),
+		cmocka_unit_test_setup_teardown(test_with_some_registers, start, end),
+		cmocka_unit_test_setup_teardown(test_some_registers_behind_all, start, end),
 		cmocka_unit_test_setup_teardown(test_without_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_generations, start, end),
 		cmocka_unit_test(test_hostile_files),
