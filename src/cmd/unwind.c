@@ -157,7 +157,7 @@ static int convert(struct unwind_run *run, const struct session_record *in, stru
 	if (!task)
 		return no_memory(reterr);
 	if (sample->user_stack.len) {
-		struct unwind_chain chain = {.ips = ips, .max = user.most};
+		struct unwind_chain chain = {.ips = ips, .max = callchain_user_most(sample, user.most)};
 		machine_unwind(run->machine, task, sample, &chain);
 		user.nr = chain.nr;
 		run->nr_stacks++;

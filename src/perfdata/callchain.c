@@ -47,6 +47,15 @@ static uint64_t count_kept(const struct sample *sample, const struct callchain *
 	return i;
 }
 
+unsigned callchain_user_most(const struct sample *sample, unsigned most)
+{
+	const struct callchain user = {.nr = 1, .most = most};
+	unsigned nr_kept;
+
+	count_kept(sample, &user, &nr_kept);
+	return most - nr_kept;
+}
+
 /* `to` may be the record. */
 static size_t convert(const struct perf_event_attr *attr, const struct perf_event_header *record,
 		      const struct sample *sample, const struct callchain *user, uint8_t *to)

@@ -37,6 +37,9 @@ struct callchain {
 	unsigned most;
 };
 
+/* How many of `most` frames those of the kernel leave to the user part. */
+unsigned callchain_user_most(const struct sample *sample, unsigned most);
+
 /*
  * Changes the SAMPLE in place: the user part of its chain becomes `user`, user registers and stack are removed, all
  * other fields are kept. `attr`: as when the record was made; callchain_is_dump() is true for it. `sample`: what

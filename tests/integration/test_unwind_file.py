@@ -176,6 +176,28 @@ def test_frames_farthest_out_are_left_out(dumps, perf, millrace, tmp_path):
         assert len(sample.strip().splitlines()) == 1 + 4
 
 
+def test_frames_of_the_kernel_count_too(perf, millrace, programs, tmp_path):
+    """A chain without the program's outermost frames is not whole, no matter whose frames took the room."""
+    data, out = tmp_path / 'data', tmp_path / 'out'
+    perf('record', '-q', '-e', 'raw_syscalls:sys_enter', '-c', '1', '--call-graph', 'dwarf,32768', '-o', data, '--',
+         '/usr/bin/python3', '-c', 'import json')
+
+    def unwind(*args):
+        said = millrace('unwind', *args, '-i', data, '-o', out).err
+        text = millrace('script', '-i', out, '-F', 'ip,sym').out
+        return (int(re.search(r'(\d+) of them whole', said)[1]), said,
+                [sample.strip().split('\n') for sample in text.split('\n\n') if sample.strip()])
+
+    whole, _, chains = unwind()
+    cut = len(chains) - whole
+    assert whole > 100 and sum('syscall' in line for chain in chains for line in chain) >= len(chains)
+    for most in 8, 12, 16, 20:
+        now, said, limited = unwind('--max-stack', str(most))
+        short = sum(len(chain) <= most for chain in chains)
+        assert short - cut <= now <= short and max(map(len, limited)) == most, (most, now, short, cut)
+        assert f'have more than {most} frames' in said
+
+
 def one_line(done, *texts):
     assert done.out == '' and done.err.count('\n') == 1, done
     for text in texts:

@@ -78,7 +78,7 @@ static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct
 				   const struct sample *sample, unsigned max, unsigned *ret_nr)
 {
 	struct unwind_chain chain = {.ips = unwinder->ips,
-				     .max = max,
+				     .max = callchain_user_most(sample, max),
 				     .thread = sample->tid,
 				     .dump_bytes = attr->sample_stack_user,
 				     .never_waits = unwinder->never_waits};
