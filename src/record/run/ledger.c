@@ -542,7 +542,10 @@ int recorder_cost_cut(struct recorder_cost *cost, struct ledger *ledger)
 	int err = add_sums(cost, &now);
 
 	for (size_t i = 0; i < now.nr_costs && !err; i++) {
-		uint64_t before = i < cost->reported.nr_costs ? cost->reported.costs[i].value : 0;
+		const uint64_t before = i < cost->reported.nr_costs ? cost->reported.costs[i].value : 0;
+		/* Less than before: a part of it is an estimate. It is made up for in a later file. */
+		if (now.costs[i].value < before)
+			now.costs[i].value = before;
 		err = ledger_add_cost(ledger, now.costs[i].name, now.costs[i].value - before);
 	}
 	if (!err)
