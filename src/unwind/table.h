@@ -15,7 +15,7 @@
 #include "unwind/cfi.h"
 
 enum {
-	TABLE_MAX_SEGMENTS = 8,
+	TABLE_MAX_SEGMENTS = 64, /* executable ones: most objects have 1 */
 	TABLE_MAX_EXTRAS = 16,
 	TABLE_MAX_ROWS = 1 << 25,
 	TABLE_MAX_FUNCTIONS = 1 << 22, /* a browser with all its unwind information has 600,000 */

@@ -127,6 +127,25 @@ def test_code_that_only_debug_frame_describes(need_root, perf, millrace, tmp_pat
     assert len(found) > 5 and set(found) == {'leaf middle main _start'}
 
 
+def test_code_in_many_segments(need_root, perf, millrace, tmp_path):
+    """As sections at addresses of their own have: an executable segment each."""
+    app, dumps, chains = tmp_path / 'many', tmp_path / 'dumps', tmp_path / 'chains'
+    functions = [f'f{i}' for i in range(20)]
+    bodies = ['unsigned sum = 0; for (volatile int i = 0; i < 100000000; i++) sum += i; return sum;',
+              *(f'return {callee}() + {i};' for i, callee in enumerate(functions))]
+    source = ''.join(f'__attribute__((noinline, section(".{name}"))) unsigned {name}(void) {{ {body} }}\n'
+                     for name, body in zip(functions, bodies))
+    starts = [f'-Wl,--section-start=.{name}={0x10000000 + i * 0x1000000:#x}' for i, name in enumerate(functions)]
+    subprocess.run(['gcc', '-O1', '-no-pie', *starts, '-x', 'c', '-o', app, '-'], check=True, text=True,
+                   input=source + f'int main(void) {{ return !{functions[-1]}(); }}')
+    perf('record', '-F', '500', '-e', 'cpu-clock:u', '--call-graph', 'dwarf', '-o', dumps, '--', app)
+    millrace('unwind', '-i', dumps, '-o', chains)
+    text = millrace('script', '-i', chains, '-F', 'ip,sym').out
+    found = [re.findall(r'^\s+\w+ (f\d+|main)$', sample, flags=re.M)
+             for sample in text.split('\n\n') if ' f0\n' in sample]
+    assert len(found) > 5 and all(names == [*functions, 'main'] for names in found), found[:2]
+
+
 def test_directories_and_pipes(ours, perf, millrace, programs, tmp_path):
     directory, pipe = tmp_path / 'directory', tmp_path / 'pipe'
     load = ['--', programs / 'deep', '-m', '100']
