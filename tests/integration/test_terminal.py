@@ -335,9 +335,9 @@ def test_recording_shows_that_it_lives(need_root, millrace, tmp_path, options):
 
 
 def test_recording_shows_nothing(need_root, millrace, tmp_path):
-    """With -q, beside a command that may write there, and in pipes. -N: nothing is said of what others run."""
+    """With -q, beside a command that may write there, and in pipes. -B: nothing is said of what others run."""
     assert not status_of(['-a', '-q', '-o', tmp_path / 'data'], 1.5)
-    text = status_of(['-a', '-N', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None)
+    text = status_of(['-a', '-B', '-o', tmp_path / 'data', '--', 'sleep', '1.5'], 60, None)
     assert text.count('millrace: captured') == 1 and '\033' not in text
     assert not [line for line in text.splitlines() if not re.search('millrace: (captured|copied|  )|jit-', line)], text
     assert 'recording for' not in millrace('record', '-av', '-e', 'cpu-clock', '-o', tmp_path / 'data', '--', 'sleep',
