@@ -108,8 +108,9 @@ int sorted_file_close(struct sorted_file *file)
 	if (!file->path)
 		return 0;
 	buf_fini(&file->pending);
+	int err = output_path_close(&file->dest); /* which has the path */
 	free(take_ptr(file->path));
-	return output_path_close(&file->dest);
+	return err;
 }
 
 static bool is_same(const char *left, const char *right)

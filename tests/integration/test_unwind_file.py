@@ -223,6 +223,13 @@ def one_line(done, *texts):
         assert text in done.err, done
 
 
+def test_earlier_outputs_are_removed(dumps, millrace, tmp_path):
+    """One of them is kept, as out.old."""
+    for _ in range(4):
+        millrace('unwind', '-i', dumps, '-o', tmp_path / 'out')
+    assert {path.name for path in tmp_path.iterdir()} == {'out', 'out.old'}
+
+
 def test_what_is_refused(dumps, chains, millrace, tmp_path):
     out = tmp_path / 'out'
     one_line(millrace('unwind', '-i', chains, '-o', out, status=ERROR), 'no stacks', '--call-graph dwarf')
