@@ -47,8 +47,12 @@ def counts(millrace, path):
 
 
 def plain(text):
-    """Lines without what is not merging's: the width of columns, and which of two symbols of one address is taken."""
-    return [re.sub(r'\+0x[0-9a-f]+', '', ' '.join(line.split())) for line in text.splitlines()]
+    """
+    Lines without what is not merging's: the width of columns, which of two symbols of one address is taken, and tasks
+    of other tests whose names perf does not escape.
+    """
+    return [re.sub(r'\+0x[0-9a-f]+', '', ' '.join(line.split())) for line in text.removesuffix('\n').split('\n')
+            if not re.search(r'[^\x20-\x7e\t]|\\x[0-9a-f]{2}|\\u\{', line)]
 
 
 def feature_bits(path):
