@@ -1179,6 +1179,70 @@ def test_children_that_sleep_all_the_time(ranges, nr_ranges, millrace, tmp_path)
         assert len({wait.ns for wait in same_range}) == 1 and same_range[0].ns > 3 * 10 ** 8
 
 
+# Two ranges of 50 ms in which its children sleep all the time; of these the recording has those it starts after `ping`.
+SLEEPS_THROUGH_RANGES = """
+import os, subprocess, sys, threading, time
+before = subprocess.Popen(['sleep', '60'])
+control, answers = open(sys.argv[1], 'w'), open(sys.argv[2])
+def tell(word):
+    control.write(word + '\\n'); control.flush()
+    assert answers.readline().rstrip('\\n\\0') == 'ack'
+tell('ping')
+children = [subprocess.Popen(words) for words in (['sleep', '60'], ['sh', '-c', 'sleep 60; true'])]
+done = threading.Event()
+thread = threading.Thread(target=done.wait); thread.start()
+def state(tid):
+    return open(f'/proc/{tid}/stat').read().rsplit(')', 1)[1].split()[0]
+while not (below := open(f'/proc/{children[1].pid}/task/{children[1].pid}/children').read().split()):
+    time.sleep(0.001)
+tids = [thread.native_id, *(child.pid for child in children), int(below[0])]
+while open(f'/proc/{below[0]}/comm').read() != 'sleep\\n' or any(state(tid) != 'S' for tid in tids):
+    time.sleep(0.001)
+longest = []
+for _ in range(2):
+    start = time.monotonic_ns()
+    tell('enable')
+    time.sleep(0.05)
+    tell('disable')
+    longest.append(time.monotonic_ns() - start)
+print(before.pid, *tids); print(*longest)
+done.set()
+os.kill(int(below[0]), 9)
+before.kill(); children[0].kill()
+"""
+
+
+@pytest.mark.parametrize('target', ['command', 'process'])
+@pytest.mark.parametrize('user', ['root', 'ordinary'])
+def test_children_that_sleep_through_short_ranges(target, user, program, ordinary, spawn):
+    """Also if the records of their forks are not drained by then; not those that are not recorded."""
+    directory, who = ordinary
+    who = who if user == 'ordinary' else {}
+    fifos = [directory / name for name in ('control', 'answers')]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+        fifo.chmod(0o666)
+    path, script = directory / 'perf.data', ['/usr/bin/python3', '-c', SLEEPS_THROUGH_RANGES, *fifos]
+    record = [directory / program.name, 'record', '-e', 'dummy', '--off-cpu', *MONOTONIC, '-D', '-1', '-o', path,
+              f'--control=fifo:{fifos[0]},{fifos[1]}']
+    if target == 'command':
+        process = spawn([*record, '--', *script], cwd=directory, stdout=-1, text=True, **who)
+    else:
+        process = spawn(script, cwd=directory, stdout=-1, text=True, **who)
+        wait_until(pathlib.Path(f'/proc/{process.pid}/task/{process.pid}/children').read_text, 'a child of the process')
+        recording = spawn([*record, '-p', process.pid], cwd=directory, **who)
+    out, _ = process.communicate(timeout=60)
+    assert not process.returncode and not (target == 'process' and recording.wait(timeout=60))
+    (before, *tids), longest = (list(map(int, line.split())) for line in out.splitlines())
+    waits = {tid: [wait for wait in of_task if wait.flags & BEGAN_EARLIER and wait.flags & GOES_ON]
+             for tid, of_task in by_tid(waits_of(path)).items()}
+    assert (before in waits) == (target == 'command')
+    for tid in tids:
+        assert [wait.ns for wait in waits[tid]] == [wait.ns for wait in waits[tids[0]]]
+        assert len(waits[tid]) == 2 and all(wait.state == SLEEPING for wait in waits[tid])
+    assert all(40e6 < wait.ns < most for wait, most in zip(waits[tids[0]], longest))
+
+
 def test_stacks_of_tasks_that_wait_are_bounded(millrace, perf, tmp_path):
     """Each of many tasks that wait has a copy of its stack: those for which there is no memory are counted."""
     sleepers = 'import threading, time\nfor _ in range(400): threading.Thread(target=time.sleep, args=(1,)).start()'

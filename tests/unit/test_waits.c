@@ -149,12 +149,32 @@ static void test_tasks_that_were_not_seen(void **state)
 	assert_int_equal(tids.len, sizeof(uint32_t));
 	assert_int_equal(*(const uint32_t *)(const void *)tids.data, TASK);
 	waits_found(waits, TASK, SLEEPING, 1900);
+	tids.len = 0;
+	waits_list_unseen(waits, &tids);
+	assert_int_equal(tids.len, 0);
 	nr_seen = 0;
 	assert_int_equal(waits_stop(waits, 2000), 0);
 	assert_int_equal(nr_seen, 1);
 	expect(0, 2000, 1000, 0, OFF_CPU_BEGAN_EARLIER | OFF_CPU_GOES_ON | OFF_CPU_NO_WAKE_UP);
 	assert_int_equal(seen[0].wait.state, SLEEPING);
 	buf_fini(&tids);
+	waits_free(waits);
+}
+
+/* Others than those of which a fork told may be described as well. */
+static void test_children(void **state)
+{
+	struct waits *waits = start(0, 0);
+
+	(void)state;
+	assert_false(waits_is_child(waits, TASK));
+	assert_int_equal(waits_know(waits, TASK, TASK), 0);
+	assert_false(waits_is_child(waits, TASK));
+	const struct waits_place child = {.time_ns = 1000, .pid = TASK + 1, .tid = TASK + 1};
+	assert_int_equal(waits_fork(waits, &child), 0);
+	assert_true(waits_is_child(waits, TASK + 1));
+	assert_int_equal(waits_replace(waits, &child), 0);
+	assert_false(waits_is_child(waits, TASK + 1));
 	waits_free(waits);
 }
 
@@ -736,6 +756,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tasks_that_were_not_seen),
+		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_memory_of_stacks),
 		cmocka_unit_test(test_wake_up_on_the_way_out),

@@ -68,7 +68,8 @@ struct off_cpu_stages {
 	struct buf copy;                /* of the one that a task took when it left the CPU */
 	struct ordered_record *place;   /* of the record that is taken */
 	bool on;                        /* the events, as told of before the next snapshot */
-	struct buf found;               /* struct off_cpu_task, for the next snapshot */
+	struct buf found;               /* struct off_cpu_task, for the next snapshot; else in the order of time */
+	size_t nr_found_taken;          /* of those in that order */
 	struct buf *snapshot;           /* where the waits of one go; NULL: they go to that place */
 	struct buf left;                /* struct left, by CPU */
 	struct time_queue switched;     /* when the events were: item is &turned_on, &turning_off or &all_off */
@@ -466,6 +467,25 @@ static int before_take(void *ctx, uint64_t complete_ns, uint64_t horizon_ns)
 	return err;
 }
 
+static void take_found(struct off_cpu_stages *stages, const struct off_cpu_task *task)
+{
+	if (task->is_target || waits_is_child(stages->waits, task->tid))
+		waits_found(stages->waits, task->tid, task->state, task->time_ns);
+}
+
+/* In the order of time: a fork that comes later in the rings may be of before. */
+static void take_found_until(struct off_cpu_stages *stages, uint64_t time_ns)
+{
+	const struct off_cpu_task *found = (const struct off_cpu_task *)stages->found.data;
+	const size_t nr = stages->found.len / sizeof(*found);
+	size_t *taken = &stages->nr_found_taken;
+
+	while (*taken < nr && found[*taken].time_ns <= time_ns)
+		take_found(stages, &found[(*taken)++]);
+	if (*taken && *taken == nr)
+		stages->found.len = *taken = 0;
+}
+
 /* The events were switched before that time. */
 static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
 {
@@ -474,6 +494,8 @@ static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
 
 	while (!err && (first = time_queue_first(&stages->switched)) && first->time_ns <= time_ns) {
 		stages->on = first->item == &turned_on;
+		if (!stages->params.in_snapshots)
+			take_found_until(stages, first->time_ns);
 		if (stages->on)
 			waits_start(stages->waits, first->time_ns);
 		else if (first->item == &turning_off)
@@ -482,6 +504,8 @@ static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
 			waits_all_stopped(stages->waits);
 		time_queue_drop_first(&stages->switched);
 	}
+	if (!stages->params.in_snapshots)
+		take_found_until(stages, time_ns);
 	return err;
 }
 
@@ -718,14 +742,6 @@ struct stage_maker *off_cpu_maker(struct off_cpu_stages *stages)
 	return &stages->maker;
 }
 
-static int take_found(struct off_cpu_stages *stages, const struct off_cpu_task *task)
-{
-	int err = waits_know(stages->waits, task->pid, task->tid);
-
-	waits_found(stages->waits, task->tid, task->state, task->time_ns);
-	return err;
-}
-
 static void note_switched(struct off_cpu_stages *stages, void *how, uint64_t now_ns)
 {
 	const struct time_entry entry = {.time_ns = now_ns, .item = how};
@@ -750,12 +766,12 @@ void off_cpu_all_off(struct off_cpu_stages *stages, uint64_t now_ns)
 int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task)
 {
 	ordered_stages_lock(stages->ordered);
-	int err = 0;
-	if (stages->params.in_snapshots)
+	bool is_known = task->is_target && !stages->params.in_snapshots;
+	int err = is_known ? waits_know(stages->waits, task->pid, task->tid) : 0;
+	if (!err) {
 		buf_put(&stages->found, task, sizeof(*task));
-	else
-		err = take_found(stages, task);
-	err = err ? err : buf_status(&stages->found);
+		err = buf_status(&stages->found);
+	}
 	ordered_stages_unlock(stages->ordered);
 	return err;
 }
@@ -783,7 +799,8 @@ static int take_all_found(struct off_cpu_stages *stages, struct off_cpu_window w
 			memcpy(found->data + kept, &task, sizeof(task));
 			kept += sizeof(task);
 		} else if (task.time_ns >= window.from_ns) {
-			err = take_found(stages, &task);
+			err = waits_know(stages->waits, task.pid, task.tid);
+			take_found(stages, &task);
 		}
 	}
 	found->len = kept;

@@ -76,17 +76,19 @@ void off_cpu_all_off(struct off_cpu_stages *stages, uint64_t now_ns);
 /*
  * Says what a task did at that time, after the events were enabled; state as in struct off_cpu_wait, OFF_CPU_PREEMPTED:
  * it was ready to run, on no CPU; 0: it may have run. If it did not, and no record of the task follows, it was off the
- * CPU for the whole time. Any thread. 0 or -ENOMEM.
+ * CPU for the whole time. One that is no target counts only if records tell that recorded tasks started it. Times do
+ * not go back from one call to the next. Any thread. 0 or -ENOMEM.
  */
 struct off_cpu_task {
 	uint32_t pid, tid, state;
+	bool is_target;
 	uint64_t time_ns;
 };
 int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task);
 
 /*
  * Appends the uint32_t tid of each task that was there before the events were enabled, and of which no switch came
- * since. Any thread. Nothing where all tasks are recorded, and of snapshots.
+ * since, and off_cpu_found() did not tell. Any thread. Nothing where all tasks are recorded, and of snapshots.
  */
 void off_cpu_list_unseen(struct off_cpu_stages *stages, struct buf *ret_tids);
 

@@ -30,6 +30,7 @@ struct task {
 	enum where where;
 	bool exiting, exited; /* exited: it told of its end, and runs for a last time */
 	bool gone;            /* it has ended by now, and no record came of that yet */
+	bool forked;          /* waits_fork() told of it */
 	uint64_t since_ns;
 	uint64_t found_ns; /* of waits_found() */
 	uint32_t found_state;
@@ -178,6 +179,13 @@ bool waits_knows(const struct waits *waits, uint32_t tid)
 	return find(waits, tid);
 }
 
+bool waits_is_child(const struct waits *waits, uint32_t tid)
+{
+	const struct task *task = find(waits, tid);
+
+	return task && task->forked;
+}
+
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid)
 {
 	struct task *task = is_task(tid) ? make(waits, pid, tid) : NULL;
@@ -201,7 +209,8 @@ void waits_list_unseen(const struct waits *waits, struct buf *ret_tids)
 {
 	for (size_t i = 0; i < waits->tasks.nr_slots; i++) {
 		const struct task *task = waits->tasks.slots[i].item;
-		if (task && task->where == UNSEEN)
+		bool is_found = task && waits->start_ns && task->found_ns >= waits->start_ns;
+		if (task && task->where == UNSEEN && !is_found)
 			buf_put(ret_tids, &task->tid, sizeof(task->tid));
 	}
 }
@@ -518,6 +527,7 @@ int waits_fork(struct waits *waits, const struct waits_place *place)
 	task->since_ns = place->time_ns;
 	task->cpu = place->cpu;
 	task->flags = OFF_CPU_STARTING;
+	task->forked = true;
 	return 0;
 }
 

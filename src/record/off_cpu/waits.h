@@ -67,6 +67,9 @@ bool waits_has(const struct waits *waits, uint32_t tid);
 /* Was anything told of that task? */
 bool waits_knows(const struct waits *waits, uint32_t tid);
 
+/* Did waits_fork() tell of it? Of one that ended before waits_start() it may still be known. */
+bool waits_is_child(const struct waits *waits, uint32_t tid);
+
 /* A task existed before the start; whether it runs is not known. */
 int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
 
@@ -77,7 +80,10 @@ int waits_know(struct waits *waits, uint32_t pid, uint32_t tid);
  */
 void waits_found(struct waits *waits, uint32_t tid, uint32_t state, uint64_t time_ns);
 
-/* Appends the uint32_t tid of each task that was there before the start, and of which no switch came since. */
+/*
+ * Appends the uint32_t tid of each task that was there before the start, and of which neither a switch came since nor
+ * waits_found() told.
+ */
 void waits_list_unseen(const struct waits *waits, struct buf *ret_tids);
 
 /*

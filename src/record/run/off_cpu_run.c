@@ -14,11 +14,13 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/fd.h"
+#include "base/hash_table.h"
 #include "perfdata/attr.h"
 #include "perfdata/callchain.h"
 #include "perfdata/ledger.h"
 #include "record/off_cpu/off_cpu_stage.h"
 #include "record/run/ledger.h"
+#include "record/run/task_tree.h"
 #include "record/setup/eventset.h"
 #include "record/setup/options.h"
 #include "record/setup/plan.h"
@@ -149,11 +151,13 @@ int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct
 				    .set = set,
 				    .plan = params->plan,
 				    .book = params->book,
+				    .workload_pid = params->workload_pid,
 				    .has_snapshots = params->overwrites};
 	stages.events = run->events = calloc(nr_events + 1, sizeof(*run->events));
 	if (!run->events)
 		return diag_set(reterr, -ENOMEM, "out of memory");
 	take_events(run, params->described->ring_descs, &stages);
+	run->has_children = stages.children && !stages.all_tasks && !stages.in_snapshots;
 	int err = off_cpu_stages_new(&stages, &run->stages);
 	err = err ? err : add_rings(run);
 	set->switched = events_switched;
@@ -193,19 +197,18 @@ static int read_status(uint32_t tid, struct buf *ret)
 	return fd_slurp(path, MOST_BYTES, ret);
 }
 
-/* What does it do, and of which process is it? The numbers are those of sched_switch. */
-static bool find_task(struct off_cpu_task *task)
+/* What does it do, and of which process is it? The numbers are those of sched_switch. `ret_text`: its status. */
+static bool find_task(struct off_cpu_task *task, struct buf *ret_text)
 {
 	static const struct {
 		char letter;
 		uint32_t state;
 	} states[] = {{'R', 0}, {'S', 1}, {'D', 2}, {'T', 4}, {'t', 8}, {'I', 0x80}};
-	AUTO_BUF struct buf text = {0};
 
-	if (read_status(task->tid, &text))
+	if (read_status(task->tid, ret_text))
 		return false;
-	const char *state = strstr(buf_text(&text), "\nState:\t");
-	const char *pid = strstr(buf_text(&text), "\nTgid:\t");
+	const char *state = strstr(buf_text(ret_text), "\nState:\t");
+	const char *pid = strstr(buf_text(ret_text), "\nTgid:\t");
 	if (!state || !pid || sscanf(pid, "\nTgid: %u", &task->pid) != 1)
 		return false;
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
@@ -219,17 +222,72 @@ static bool find_task(struct off_cpu_task *task)
 	return false;
 }
 
+/*
+ * The kernel ends the events of a task that runs a set-user-ID program: begin_new_exec() in linux/fs/exec.c. Whether it
+ * did, no record tells.
+ */
+static bool may_have_no_events(const char *status)
+{
+	unsigned real, effective;
+	const char *uid = strstr(status, "\nUid:\t");
+
+	if (!uid || sscanf(uid, "\nUid: %u %u", &real, &effective) != 2)
+		return true;
+	return real != effective || (geteuid() && effective != geteuid());
+}
+
+/* A task that recorded ones may have started, if it waits. */
+static void find_child(struct off_cpu_run *run, uint32_t tid, bool is_target)
+{
+	struct off_cpu_task task = {.tid = tid, .is_target = is_target};
+	AUTO_BUF struct buf text = {0};
+
+	if (find_task(&task, &text) && task.state && task.state != OFF_CPU_PREEMPTED &&
+	    !may_have_no_events(buf_text(&text)))
+		buf_put(&run->found, &task, sizeof(task));
+}
+
 /* Of the target's tasks; out of memory: not all of them. */
-static void find_tasks(struct off_cpu_run *run)
+static void find_targets(struct off_cpu_run *run)
 {
 	const struct target *target = run->options->target;
 
 	run->found.len = 0;
 	for (size_t i = 0; target->kind == EVENT_TARGET_TASKS && i < target->nr_tids; i++) {
-		struct off_cpu_task task = {.tid = (uint32_t)target->tids[i]};
-		if (find_task(&task))
+		struct off_cpu_task task = {.tid = (uint32_t)target->tids[i], .is_target = true};
+		AUTO_BUF struct buf text = {0};
+		if (find_task(&task, &text))
 			buf_put(&run->found, &task, sizeof(task));
 	}
+}
+
+/* Behind find_targets(): also those that they have started. */
+static void find_children(struct off_cpu_run *run)
+{
+	const struct target *target = run->options->target;
+	struct hash_table known = {0}, processes = {0};
+	const size_t targets_len = run->found.len;
+	AUTO_BUF struct buf tids = {0};
+	int err = 0;
+
+	for (size_t i = 0; target->kind == EVENT_TARGET_TASKS && i < target->nr_tids && !err; i++)
+		err = hash_table_add_number(&known, (uint32_t)target->tids[i], true);
+	for (size_t at = 0; at < targets_len && !err; at += sizeof(struct off_cpu_task)) {
+		const uint32_t pid = ((const struct off_cpu_task *)(run->found.data + at))->pid;
+		if (hash_table_find_number(&processes, pid))
+			continue;
+		err = hash_table_add_number(&processes, pid, true);
+		err = err ? err : task_tree_list((pid_t)pid, &known, &tids);
+	}
+	if (target->kind == EVENT_TARGET_WORKLOAD && run->workload_pid)
+		err = task_tree_list(run->workload_pid, &known, &tids);
+	for (size_t at = 0; at < tids.len; at += sizeof(uint32_t)) {
+		uint32_t tid;
+		memcpy(&tid, tids.data + at, sizeof(tid));
+		find_child(run, tid, tid == (uint32_t)run->workload_pid);
+	}
+	hash_table_fini(&known);
+	hash_table_fini(&processes);
 }
 
 static void note_tasks(struct off_cpu_run *run, uint64_t time_ns)
@@ -244,24 +302,9 @@ static void note_tasks(struct off_cpu_run *run, uint64_t time_ns)
 }
 
 /*
- * The kernel ends the events of a task that runs a set-user-ID program: begin_new_exec() in linux/fs/exec.c. Whether it
- * did, no record tells.
- */
-static bool may_have_no_events(uint32_t tid)
-{
-	AUTO_BUF struct buf text = {0};
-	unsigned real, effective;
-	const char *uid = read_status(tid, &text) ? NULL : strstr(buf_text(&text), "\nUid:\t");
-
-	if (!uid || sscanf(uid, "\nUid: %u %u", &real, &effective) != 2)
-		return true;
-	return real != effective || (geteuid() && effective != geteuid());
-}
-
-/*
  * The events are about to be disabled. A task of which they told nothing, although it was there before, and which waits
  * now, has waited for all of the time: else it would have left a CPU. Such are children of a command that was there
- * before -D let the events begin.
+ * before -D let the events begin, and that were not found then, as their parents had ended.
  */
 static void note_unseen(struct off_cpu_run *run)
 {
@@ -271,12 +314,13 @@ static void note_unseen(struct off_cpu_run *run)
 	if (run->options->target->kind != EVENT_TARGET_WORKLOAD) /* else others than the targets are described, too */
 		return;
 	off_cpu_list_unseen(run->stages, &tids);
+	run->found.len = 0;
 	for (size_t at = 0; at < tids.len; at += sizeof(uint32_t)) {
-		struct off_cpu_task task = {.time_ns = now_ns};
-		memcpy(&task.tid, tids.data + at, sizeof(task.tid));
-		if (find_task(&task) && task.state && task.state != OFF_CPU_PREEMPTED && !may_have_no_events(task.tid))
-			(void)!off_cpu_found(run->stages, &task); /* out of memory: not told of */
+		uint32_t tid;
+		memcpy(&tid, tids.data + at, sizeof(tid));
+		find_child(run, tid, tid == (uint32_t)run->workload_pid);
 	}
+	note_tasks(run, now_ns);
 }
 
 /* For the ledger, which another thread has by now. */
@@ -302,14 +346,16 @@ void off_cpu_run_switch(struct off_cpu_run *run, bool on)
 	note_disabled(run, on);
 	if (!on)
 		return;
-	find_tasks(run);
+	find_targets(run);
+	if (run->has_children)
+		find_children(run);
 	note_tasks(run, ledger_book_now(run->book)); /* a task that has run by then is not what it was */
 }
 
 void off_cpu_run_find_tasks(struct off_cpu_run *run)
 {
 	if (run->has_snapshots)
-		find_tasks(run);
+		find_targets(run);
 }
 
 uint64_t off_cpu_run_now(const struct off_cpu_run *run)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 
@@ -29,7 +30,9 @@ struct off_cpu_run {
 	const struct plan *plan;
 	const struct ledger_book *book; /* whose clock is that of samples */
 	struct event_desc *events;      /* heap; as records come to the stage; names and ids are borrowed */
+	pid_t workload_pid;             /* 0: no command */
 	bool has_snapshots;             /* its events are in overwrite rings */
+	bool has_children;              /* what recorded tasks start is recorded, and looked for where events begin */
 	struct buf found;               /* struct off_cpu_task, for the snapshot that comes next */
 	struct buf disabled;            /* struct disabled_time */
 	uint64_t disabled_ns;           /* CLOCK_MONOTONIC, since when its events are; 0: they are not */
@@ -40,6 +43,7 @@ struct off_cpu_run_params {
 	const struct plan *plan;
 	const struct described_events *described;
 	const struct ledger_book *book;
+	pid_t workload_pid;      /* 0: no command */
 	bool overwrites;         /* there are overwrite rings */
 	size_t most_stack_bytes; /* struct off_cpu_params */
 	bool starts_at_exec;     /* the events begin with the exec of the command */

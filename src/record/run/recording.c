@@ -442,6 +442,7 @@ static int open_off_cpu(struct recording *rec, struct diag *reterr)
 		.plan = &rec->plan,
 		.described = &rec->described,
 		.book = &rec->book,
+		.workload_pid = rec->workload.pid,
 		.overwrites = rec->overwrite != NULL,
 		.most_stack_bytes = rec->memory.wait_bytes,
 		.starts_at_exec = starts_at_exec(rec),
