@@ -1163,6 +1163,16 @@ def test_words(millrace):
         assert done.status and 'off-cpu' in done.err and len(done.err.splitlines()) == 1
 
 
+def test_target_that_has_ended(millrace, spawn, tmp_path):
+    """A process that its parent has not waited for, of which a wake-up event is open, as it is of all tasks."""
+    process = spawn(['true'])
+    wait_until(lambda: pathlib.Path(f'/proc/{process.pid}/stat').read_text().split()[2] == 'Z', 'the end of true')
+    for option in ('-p', '-t'):
+        done = millrace('record', '-e', 'dummy', '--off-cpu', '-o', tmp_path / 'perf.data', option, process.pid, '--',
+                        'true', status=255)
+        assert 'the target ended before the recording began' in done.err
+
+
 @pytest.mark.parametrize('ranges, nr_ranges', [('1000-1500', 1), ('1000-1500,2000-2500', 2)])
 def test_children_that_sleep_all_the_time(ranges, nr_ranges, millrace, tmp_path):
     """The command and its children were there before the events began, and no switch tells of them."""

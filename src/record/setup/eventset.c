@@ -167,12 +167,15 @@ static int open_slot_of_cpu(struct eventset *set, size_t index, struct event_fal
 	return fd;
 }
 
-/* A thread among several may end while we open; a target that is gone altogether is an error. */
+/*
+ * A thread among several may end while we open; a target that is gone altogether is an error, also where other events
+ * are those of all tasks, as wake-ups.
+ */
 static int open_slots(struct eventset *set, struct diag *reterr)
 {
 	struct event_fallbacks fallbacks = {0};
 	const struct plan *plan = set->plan;
-	size_t nr_open = 0, last_event = SIZE_MAX;
+	size_t nr_of_tasks = 0, nr_gone = 0, last_event = SIZE_MAX;
 	bool first = true; /* of its event */
 
 	for (size_t i = 0; i < plan->nr_slots; i++) {
@@ -192,18 +195,21 @@ static int open_slots(struct eventset *set, struct diag *reterr)
 			i = split_group(set, i) - 1;
 			continue;
 		}
-		if (fd == -ESRCH && slot->pid > 0)
+		if (fd == -ESRCH && slot->pid > 0) {
+			nr_gone++;
 			continue;
+		}
 		if (fd < 0)
 			return fd;
 		last_event = slot->event;
 		set->fds[i] = fd;
-		nr_open++;
+		nr_of_tasks += slot->pid > 0;
 		if (ioctl(fd, PERF_EVENT_IOC_ID, &set->ids[i]))
 			return diag_set(reterr, -errno, "cannot read the id of an event: %s", strerror(errno));
 		set->fd_ids[i] = set->ids[i];
 	}
-	return nr_open ? 0 : diag_set(reterr, -ESRCH, "the target ended before the recording began");
+	bool is_gone = nr_gone && !nr_of_tasks;
+	return is_gone ? diag_set(reterr, -ESRCH, "the target ended before the recording began") : 0;
 }
 
 int ring_carrier_open(const struct perf_event_attr *like, const struct plan_ring *ring, uint32_t wakeup_bytes)
