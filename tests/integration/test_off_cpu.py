@@ -1173,6 +1173,13 @@ def test_target_that_has_ended(millrace, spawn, tmp_path):
         assert 'the target ended before the recording began' in done.err
 
 
+def test_clock_that_tracepoints_do_not_have(millrace, tmp_path):
+    done = millrace('record', '-e', 'dummy', '--off-cpu', '-k', 'realtime', '-o', tmp_path / 'perf.data', '--', 'true',
+                    status=255)
+    assert '(--off-cpu), a tracepoint' in done.err and 'not this one for tracepoints' in done.err
+    assert '-k monotonic' in done.err
+
+
 @pytest.mark.parametrize('ranges, nr_ranges', [('1000-1500', 1), ('1000-1500,2000-2500', 2)])
 def test_children_that_sleep_all_the_time(ranges, nr_ranges, millrace, tmp_path):
     """The command and its children were there before the events began, and no switch tells of them."""

@@ -68,7 +68,8 @@ static const char *const words[NR_BITS] = {
 	[NEED_BACKWARD] = "rings that overwrite (4.7): leave out overwrite",
 	[NEED_MAX_STACK] = "depth of call chains for one event (4.8): leave out max-stack",
 	[NEED_SWITCHES] = "records of context switches (4.3): leave out --switch-events",
-	[NEED_CLOCKID] = "choice of the clock (4.1), or not this one: leave out -k, or try -k monotonic",
+	[NEED_CLOCKID] = ("choice of the clock (4.1), or not this one for tracepoints, probes, breakpoints and "
+			  "hardware events: leave out -k, or try -k monotonic"),
 	[NEED_NO_KERNEL_CHAIN] = "call chains without the kernel (3.7): leave out --user-callchains",
 	[NEED_NO_USER_CHAIN] =
 		"call chains without user space (3.7): leave out --kernel-callchains, use --call-graph fp",
@@ -702,7 +703,8 @@ static int refuse(const struct event *event, int err, struct event_fallbacks *fa
 		args = &alone;
 	const char *word = err == -EINVAL || forbidden ? missing_need(event, fallbacks, args) : NULL;
 	if (word)
-		return diag_set(reterr, err, "event %s: %s %s", event->name,
+		return diag_set(reterr, err, "event %s%s: %s %s", event->name,
+				event->off_cpu && event->tracepoint_system ? " (--off-cpu), a tracepoint" : "",
 				forbidden ? "only CAP_PERFMON (root) gives" : "this kernel has no", word);
 	return explain_open(event, err, args, reterr);
 }
