@@ -197,6 +197,39 @@ static void test_tasks_go_on(void **state)
 	end(&watch, &target);
 }
 
+/* As by messages: what is known already is not told again. */
+static void test_messages_that_were_lost(void **state)
+{
+	struct cpuset online = {0}, all = {0};
+	struct target target;
+	struct cpu_watch watch = make_watch(&target, EVENT_TARGET_SYSTEM);
+	struct opener opener = {0};
+
+	(void)state;
+	watch.reopen = reopen;
+	watch.reopen_ctx = &opener;
+	assert_int_equal(cpuset_parse(&online, "0,2,5"), 0);
+	assert_int_equal(cpuset_parse(&all, "0-3,5"), 0);
+	take(&watch, "offline" CPU "1", 4);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(cpu_watch_compare(&watch, &online, 5), 0);
+		assert_int_equal(cpuset_count(&watch.gone), 2);
+		assert_true(cpuset_has(&watch.gone, 1) && cpuset_has(&watch.gone, 3));
+		assert_int_equal(watch.nr_blind, 1); /* 5, which is new */
+		assert_int_equal(watch.blind[0].cpu, 5);
+		assert_int_equal(opener.nr, 0);
+	}
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(cpu_watch_compare(&watch, &all, 7), 0);
+		assert_int_equal(cpuset_count(&watch.gone), 0);
+		assert_int_equal(watch.nr_blind, 3);
+		assert_int_equal(opener.nr, 2);
+	}
+	cpuset_fini(&online);
+	cpuset_fini(&all);
+	end(&watch, &target);
+}
+
 static void test_others_are_left_alone(void **state)
 {
 	static const char *const texts[] = {"",
@@ -228,6 +261,7 @@ int main(void)
 		cmocka_unit_test(test_task_events_of_other_cpus),
 		cmocka_unit_test(test_a_new_one),
 		cmocka_unit_test(test_tasks_go_on),
+		cmocka_unit_test(test_messages_that_were_lost),
 		cmocka_unit_test(test_others_are_left_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,16 +139,45 @@ int cpu_watch_take(struct cpu_watch *watch, const char *text, uint64_t now_ns)
 	return 0;
 }
 
+int cpu_watch_compare(struct cpu_watch *watch, const struct cpuset *online, uint64_t now_ns)
+{
+	const struct cpuset *const recorded[] = {&watch->target->cpus, &watch->target->other_cpus};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(recorded) / sizeof(recorded[0]); i++)
+		for (int cpu = cpuset_next(recorded[i], 0); cpu >= 0 && !err; cpu = cpuset_next(recorded[i], cpu + 1))
+			if (!cpuset_has(online, (unsigned)cpu))
+				err = take_offline(watch, (unsigned)cpu);
+	for (int cpu = cpuset_next(online, 0); cpu >= 0 && !err; cpu = cpuset_next(online, cpu + 1))
+		err = take_online(watch, (unsigned)cpu, now_ns);
+	return err;
+}
+
+/* The kernel had no room for messages, of which some may be of CPUs: netlink(7), ENOBUFS. */
+static void compare_all(struct cpu_watch *watch)
+{
+	struct cpuset online __attribute__((cleanup(cpuset_fini))) = {0};
+
+	if (!cpuset_online(&online))
+		(void)!cpu_watch_compare(watch, &online, clock_ns(CLOCK_MONOTONIC));
+}
+
 void cpu_watch_read(struct cpu_watch *watch)
 {
 	char text[4096];
+	bool lost = false;
 	ssize_t len;
 
-	while ((len = recv(watch->fd, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
+	while ((len = recv(watch->fd, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0 || (len < 0 && errno == ENOBUFS)) {
+		lost |= len < 0;
+		if (len < 0)
+			continue;
 		text[len] = '\0';
 		/* Out of memory: it was told, and is not in the ledger. */
 		(void)!cpu_watch_take(watch, text, clock_ns(CLOCK_MONOTONIC));
 	}
+	if (lost)
+		compare_all(watch);
 }
 
 int cpu_watch_account(const struct cpu_watch *watch, struct ledger *ledger)

@@ -48,5 +48,11 @@ void cpu_watch_read(struct cpu_watch *watch);
 /* Processes one uevent; `text` is the whole message. Called by cpu_watch_read() and tests. 0 or -ENOMEM. */
 int cpu_watch_take(struct cpu_watch *watch, const char *text, uint64_t now_ns);
 
+/*
+ * Messages were lost: compares with which CPUs are online. A CPU that went offline and came back in between is not
+ * noticed. Called by cpu_watch_read() and tests. 0 or -ENOMEM.
+ */
+int cpu_watch_compare(struct cpu_watch *watch, const struct cpuset *online, uint64_t now_ns);
+
 /* Adds the times without events to the ledger (LEDGER_CPU_BACK, in CLOCK_MONOTONIC). 0 or -ENOMEM. */
 int cpu_watch_account(const struct cpu_watch *watch, struct ledger *ledger);
