@@ -143,10 +143,16 @@ OWN_TMP = 'mount --make-rprivate /; mkdir own; mount -t tmpfs none own; cp {} ow
           'mount --move own /tmp; '
 
 
-def test_map_in_a_container(millrace, programs, tmp_path, need_root):
+# As a user of a large directory service: its /proc/PID/status has 66 KB.
+IN_MANY_GROUPS = "/usr/bin/python3 -c 'import os, sys; os.setgroups(range(1000000000, 1000006000)); "\
+                 "os.execv(sys.argv[1], sys.argv[1:])'"
+
+
+@pytest.mark.parametrize('prefix', ['', IN_MANY_GROUPS], ids=['plain', 'groups'])
+def test_map_in_a_container(prefix, millrace, programs, tmp_path, need_root):
     """Its own /tmp, where it is process 1; all is gone when the recording ends."""
     own = OWN_TMP.format(programs / 'jit')
-    done = record_all(millrace, tmp_path, f'unshare -m -p -f sh -ec "{own} exec /tmp/jit 0.3 /tmp"')
+    done = record_all(millrace, tmp_path, f'unshare -m -p -f sh -ec "{own} exec {prefix} /tmp/jit 0.3 /tmp"')
     assert done.out.startswith('1 ') and 'jit_hot' in done.names
 
 

@@ -53,13 +53,13 @@ enum {
 	PART_OF_FDS = 4,
 	MAX_TRIES = 64, /* to open an object */
 	MAX_ROOTS = 64,
-	MAX_PROCESSES = 1024,     /* with code compiled at run time */
-	MAPS_MAX_BYTES = 1 << 30, /* of those that have ended */
-	STATUS_MAX_BYTES = 1 << 16,
-	FDS_LOOKED_AT = 4096,    /* of a process */
-	CLOCKS_DIFFER_S = 5,     /* the clock was set a little since, or is that of another machine's file system */
-	LEAST_REST_NS = 1000000, /* between two looks at the rings: mappings come in bursts */
-	MOST_REST_NS = 25000000, /* a ring has room for 200 mappings */
+	MAX_PROCESSES = 1024,       /* with code compiled at run time */
+	MAPS_MAX_BYTES = 1 << 30,   /* of those that have ended */
+	STATUS_MAX_BYTES = 1 << 20, /* it names up to 65536 groups: NGROUPS_MAX of <linux/limits.h> */
+	FDS_LOOKED_AT = 4096,       /* of a process */
+	CLOCKS_DIFFER_S = 5,        /* the clock was set a little since, or is that of another machine's file system */
+	LEAST_REST_NS = 1000000,    /* between two looks at the rings: mappings come in bursts */
+	MOST_REST_NS = 25000000,    /* a ring has room for 200 mappings */
 	HUNG_UP_MS = 100,
 	/* A time of a file may be so much too early: a tick of 100 Hz, more while a hypervisor has taken a CPU away. */
 	FILE_TIMES_DIFFER_NS = 25000000,
