@@ -139,11 +139,14 @@ static void watch_carriers(struct reader *reader)
 int reader_init(struct reader *reader)
 {
 	reader->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	int err = polls_init(&reader->polls, reader->set->plan->nr_slots + reader->nr_rings);
 	if (reader->wake_fd < 0)
 		return -errno;
-	if (err)
+	int err = polls_init(&reader->polls, reader->set->plan->nr_slots + reader->nr_rings);
+	if (err) {
+		close(reader->wake_fd);
+		reader->wake_fd = -1;
 		return err;
+	}
 	polls_set_own(&reader->polls, reader->control->stop_fd, reader->wake_fd);
 	watch_slots(reader);
 	watch_carriers(reader);
