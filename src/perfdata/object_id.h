@@ -102,13 +102,14 @@ bool file_stamp_equal(const struct file_stamp *a, const struct file_stamp *b);
 /*
  * An entry of the payload of FEATURE_MAPPED_FILES: a file as MMAP2 identifies it, and what it contained when it was
  * mapped: that of its build-id; if that is unknown, what the file contains as long as it has this stamp; if both are
- * unknown, it is something else now. Another entry of a file without a build-id tells of its copy.
+ * unknown, it is something else now. Another entry of a file without a build-id, or whose build-id another file has as
+ * well, tells of its copy.
  */
 struct file_build_id {
 	struct file_id file;
 	struct elf_id build_id;
 	struct file_stamp stamp; /* of a file without a build-id */
-	struct elf_id copy_id;   /* copy_id_make(); with it the two before are unknown. len 0: no entry of a copy */
+	struct elf_id copy_id;   /* copy_id_make(); the two before are in another entry. len 0: no entry of a copy */
 };
 void file_build_id_put(const struct file_build_id *known, struct buf *out);
 bool file_build_id_next(struct cursor *at, struct file_build_id *ret); /* false: the end, or a truncated entry */

@@ -402,6 +402,26 @@ def test_copy_of_another_file_with_the_build_id(millrace, builds, tmp_path, mode
     assert report(millrace, data)[0]['hot_v2_a_longer_name'] == 0, 'the copy is what there is'
 
 
+@pytest.mark.parametrize('options', [[], ['--bundle']], ids=' '.join)
+@pytest.mark.parametrize('gone', ['1 2', '2', ''])
+def test_two_files_with_one_build_id(millrace, builds, tmp_path, gone, options):
+    """Of those that go while they run, that go later, or are read elsewhere, each has its own names, or none."""
+    if not options and not gone:
+        pytest.skip('no copy is made of what is under its path')
+    for nr, name in enumerate(['hot_v1_a', 'hot_v2_a_longer_name'], 1):
+        subprocess.run(['gcc', '-O1', '-fno-plt', f'-Wl,--build-id=0x{"cd" * 20}', f'-DNAME={name}', '-DPAD=1', '-o',
+                        tmp_path / f'{APP}-{nr}', builds / 'hot.c'], check=True)
+    (tmp_path / 'run').write_text(RUN)
+    remove = ' '.join(f'{APP}-{nr}' for nr in gone.split()) or '/dev/null/none'
+    data = record(millrace, builds, tmp_path, 'export HELD=y RECORDER=$PPID; '
+                  f'for nr in 1 2; do A=$A-$nr sh run ./$A-$nr; done; rm -f {remove}', *options, keep=())
+    for nr in 1, 2:
+        (tmp_path / f'{APP}-{nr}').unlink(missing_ok=True)
+    for nr, name in enumerate(['hot_v1_a', 'hot_v2_a_longer_name'], 1):
+        out = millrace('report', '-i', data, '-s', 'dso,sym', '--dsos', f'{APP}-{nr}', '--percent-limit', '1').out
+        assert re.findall(r'\[\.\] (\S+)', out) == [name], out
+
+
 @pytest.mark.parametrize('build_id', ['0xabcdef0123', '0x' + 'ab' * 27])
 def test_build_id_of_any_length(millrace, builds, tmp_path, build_id):
     """As of a commit; linkers do not pad it."""

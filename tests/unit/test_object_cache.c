@@ -192,6 +192,39 @@ static void files_of_one_hash_get_a_copy_each(void **state)
 	assert_int_equal(object_cache_put_contents(&again, file, 100, &bytes), -EEXIST);
 }
 
+/* Also where a file is not read as a whole: its ends are, and some pages between. */
+static void a_copy_of_another_file_is_another(void **state)
+{
+	static const struct {
+		off_t bytes, differ_at; /* -1: they are the same */
+	} cases[] = {{9, -1},
+		     {9, 8},
+		     {5000, 4096},
+		     {64 << 20, -1},
+		     {64 << 20, 0},
+		     {64 << 20, 63 << 20},
+		     {64 << 20, 32 << 20}};
+	const struct cache_entry entry = {.name = "/opt/app", .leaf = "elf", .id = {.bytes = {1, 2, 3}, .len = 3}};
+	char cache[160];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct cache_entry its = entry;
+		snprintf(cache, sizeof(cache), "%s/same%zu", place, i);
+		AUTO_FD int dir = its.dir_fd = object_cache_open(cache);
+		AUTO_FD int file = file_of("an object");
+		assert_true(dir >= 0);
+		assert_int_equal(object_cache_is_same(&its, file), -ENOENT);
+		assert_int_equal(ftruncate(file, cases[i].bytes), 0);
+		assert_int_equal(object_cache_put_file(&its, file, UINT64_MAX, NULL), 0);
+		if (cases[i].differ_at >= 0)
+			assert_int_equal(pwrite(file, "X", 1, cases[i].differ_at), 1);
+		assert_int_equal(object_cache_is_same(&its, file), cases[i].differ_at < 0);
+		assert_int_equal(ftruncate(file, cases[i].bytes + 1), 0);
+		assert_int_equal(object_cache_is_same(&its, file), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +233,7 @@ int main(void)
 		cmocka_unit_test(two_recorders_copy_the_same_object),
 		cmocka_unit_test(contents_give_a_file_its_id),
 		cmocka_unit_test(files_of_one_hash_get_a_copy_each),
+		cmocka_unit_test(a_copy_of_another_file_is_another),
 	};
 
 	return cmocka_run_group_tests(tests, make_place, remove_place);

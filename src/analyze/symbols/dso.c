@@ -527,7 +527,13 @@ static char *plain_path(const char *symfs, const char *before, const char *name,
 /* Where copies are: also of a file without a build-id. */
 static const struct elf_id *id_of_copy(const struct dso *dso)
 {
-	return dso->build_id.len ? &dso->build_id : &dso->copy_id;
+	return dso->copy_id.len ? &dso->copy_id : &dso->build_id;
+}
+
+/* What has its build-id otherwise may be of another file. */
+static bool has_copy_alone(const struct dso *dso)
+{
+	return dso->build_id.len && dso->copy_id.len && !dso->has_itself;
 }
 
 enum file_place {
@@ -600,6 +606,8 @@ static int place_open(const struct dso *dso, const char *symfs, enum file_place 
 	size_t len;
 
 	if (dso->only_copy && !is_copy(dso, place))
+		return -ESTALE;
+	if (has_copy_alone(dso) && place != PLACE_BUNDLE && place != PLACE_CACHE)
 		return -ESTALE;
 	/*
 	 * Not with --symfs, where no file of this machine is used; nor for another machine without a build-id, where
@@ -953,7 +961,7 @@ static void decide_identity(struct dso *dso, const char *symfs)
 /* What is not found on this machine, if the user has asked for downloads. 0: *ret is open. */
 static int download(const struct dso *dso, enum download_part part, struct elf_source *ret)
 {
-	AUTO_FREE char *path = dso->kind == DSO_VDSO
+	AUTO_FREE char *path = dso->kind == DSO_VDSO || has_copy_alone(dso)
 				       ? NULL
 				       : downloads_get(dso->table->downloads, &dso->build_id, part, dso->short_name);
 

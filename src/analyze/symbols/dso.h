@@ -46,8 +46,9 @@ struct dso {
 	const char *name, *short_name;
 	struct object_id id;    /* as it was mapped */
 	struct elf_id build_id; /* that its files must have; len 0: unknown */
-	struct elf_id copy_id;  /* without a build-id: that of a copy which the recorder kept; len 0: there is none */
-	uint64_t mapped_ns;     /* first; 0: before the recording began, UINT64_MAX: no record says */
+	/* Of a copy that the recorder kept: without a build-id, or another file has the same. len 0: there is none. */
+	struct elf_id copy_id;
+	uint64_t mapped_ns; /* first; 0: before the recording began, UINT64_MAX: no record says */
 	enum dso_kind kind;
 	uint32_t age; /* number in its table, from 1 */
 	struct dso_table *table;

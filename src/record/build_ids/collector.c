@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/hash_table.h"
 #include "base/log.h"
 #include "compress/extent_index.h"
 #include "compress/extent_stats.h"
@@ -382,6 +383,75 @@ static struct build_id build_id_of(const struct history_object *object)
 	return ret;
 }
 
+/* Its build-id leads to the copy of another file: that of this one is found by what MMAP2 says of the file. */
+static void keep_as_other(struct object_search *search, const struct history_object *object,
+			  const struct found_object *found, struct collected *collected)
+{
+	enum { NO_SUCH_COPY = UINT8_MAX };
+	struct kept_objects *kept = &collected->kept;
+	struct file_build_id known = {.file = object->id.file};
+	AUTO_FD int cache = object_cache_open(kept->directory);
+	struct cache_entry entry = {.dir_fd = cache, .name = object->name, .leaf = "elf"};
+	uint64_t bytes = 0;
+	int err =
+		cache < 0 ? cache : object_cache_put_contents(&entry, found->fd, kept->max_bytes - kept->bytes, &bytes);
+
+	note_kept(collected, object->name, err, bytes, found->under_path);
+	known.copy_id = entry.id;
+	if (err) /* no name, then, not those of the other file */
+		copy_id_make(0, 0, NO_SUCH_COPY, &known.copy_id);
+	file_build_id_put(&known, &search->stamps);
+}
+
+/* Of a file with its own build-id. */
+static void keep_if_other(struct object_search *search, size_t nr, size_t first_nr, struct collected *collected)
+{
+	const struct history_object *object = &search->history->objects[nr];
+	AUTO_FD int cache = open(collected->kept.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const struct cache_entry entry = {.dir_fd = cache, .name = object->name, .id = object->build_id, .leaf = "elf"};
+	bool has_copy = cache >= 0 && object_cache_has(&entry);
+
+	if (!has_copy && first_nr == nr)
+		return;
+	const struct found_object found = find_file(search, nr, collected);
+	AUTO_FD int fd = found.fd;
+	if (fd < 0 || !has_build_id(fd, &object->build_id))
+		return;
+	if (!has_copy) {
+		struct build_id id = build_id_of(&search->history->objects[first_nr]);
+		AUTO_FD int first = find_file(search, first_nr, collected).fd;
+		id.id_bytes = object->build_id.len;
+		memcpy(id.id, object->build_id.bytes, sizeof(id.id));
+		if (first >= 0 && has_build_id(first, &object->build_id))
+			keep_object(&id, first, collected);
+	}
+	if (collected->kept.directory && object_cache_is_same(&entry, fd) == 0)
+		keep_as_other(search, object, &found, collected);
+}
+
+/*
+ * patchelf(1) and a fixed --build-id leave equal build-ids in files that differ. They are compared when all is kept:
+ * what is under its path now may be gone later, and in a bundle all are found by their build-ids.
+ */
+static void keep_others(struct object_search *search, struct collected *collected)
+{
+	struct hash_table firsts = {0}; /* by build-id: index + 1 */
+
+	for (size_t i = 0; i < search->history->nr_objects; i++) {
+		const struct history_object *object = &search->history->objects[i];
+		const struct elf_id *id = &object->build_id;
+		if (!collected->kept.directory || !collected->files || !object->sampled || object->kernel || !id->len ||
+		    object->id.build_id.len || !object->id.file.inode || object->name[0] != '/')
+			continue;
+		const uint64_t key = hash_bytes(id->bytes, id->len);
+		size_t first = collected->kept.bundle ? (size_t)hash_table_find_number(&firsts, key) : 0;
+		if (collected->kept.bundle && !first && hash_table_add_number(&firsts, key, i + 1))
+			break;
+		keep_if_other(search, i, first ? first - 1 : i, collected);
+	}
+	hash_table_fini(&firsts);
+}
+
 static int object_build_id(struct object_search *search, size_t nr, struct collected *collected, struct build_id *ret)
 {
 	const struct history_object *object = &search->history->objects[nr];
@@ -416,6 +486,7 @@ static void find_build_ids(struct map_history *history, struct collected *collec
 		object->build_id.len = (uint8_t)len;
 		memcpy(object->build_id.bytes, id.id, sizeof(id.id));
 	}
+	keep_others(&search, collected);
 	if (collected->files)
 		buf_put(collected->files, search.stamps.data, search.stamps.len);
 	buf_fini(&search.stamps);

@@ -28,6 +28,12 @@ int object_cache_open(const char *path);
 bool object_cache_has(const struct cache_entry *entry);
 
 /*
+ * Whether the copy has the contents of a file; of more than 4 MiB parts are compared. 1, 0 or -errno; -ENOENT: there is
+ * no copy.
+ */
+int object_cache_is_same(const struct cache_entry *entry, int file_fd);
+
+/*
  * Copies a regular file into the cache, from its start. *ret_bytes (NULL: not wanted): its size. 0; -EFBIG: it has more
  * than `max_bytes`, and was not copied; -errno.
  */
