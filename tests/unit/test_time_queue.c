@@ -76,9 +76,46 @@ static void test_remove(void **state)
 	}
 }
 
+/* One row, as of a ring, while it grows: its first ones are taken, some one is removed, and more follow. */
+static void test_long_row(void **state)
+{
+	enum { MOST = 64 };
+	static uint64_t values[2 * MOST];
+
+	(void)state;
+	for (size_t taken = 0; taken < MOST; taken++) {
+		for (size_t removed = taken; removed < MOST; removed++) {
+			struct time_queue queue = {0};
+			size_t next = 0;
+			for (; next < MOST; next++)
+				assert_int_equal(time_queue_put(&queue, &(struct time_entry){.time_ns = next / 3,
+											     .item = &values[next]}),
+						 0);
+			for (size_t i = 0; i < taken; i++) {
+				assert_ptr_equal(time_queue_first(&queue)->item, &values[i]);
+				time_queue_drop_first(&queue);
+			}
+			time_queue_remove(&queue, &values[removed]);
+			for (; next < 2 * MOST; next++)
+				assert_int_equal(time_queue_put(&queue, &(struct time_entry){.time_ns = next / 3,
+											     .item = &values[next]}),
+						 0);
+			for (size_t i = taken; i < 2 * MOST; i++) {
+				if (i == removed)
+					continue;
+				assert_ptr_equal(time_queue_first(&queue)->item, &values[i]);
+				time_queue_drop_first(&queue);
+			}
+			assert_null(time_queue_first(&queue));
+			time_queue_fini(&queue);
+		}
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_remove)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_remove),
+					   cmocka_unit_test(test_long_row)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,7 @@ struct ordered_stages {
 	struct ordered_batch *recent; /* where a copy that is taken next may add something; NULL: it is to be found */
 	struct buf added;             /* goes with the next batch, whose ever: when this was added there was none */
 	struct buf in_order;          /* of the batch that is passed on: its records, and what was added */
+	struct buf spare;             /* empty: memory for what is added next */
 	uint64_t horizon_ns;          /* all records up to this time have come, by their own clock */
 	bool last_outputs;
 };
@@ -88,6 +89,27 @@ static struct ordered_batch *find_recent(const struct ordered_stages *stages)
 	return found;
 }
 
+static struct buf take_buf(struct buf *from)
+{
+	struct buf buf = *from;
+
+	*from = (struct buf){0};
+	return buf;
+}
+
+/* Memory of what was added and is passed on: to get it anew for each batch costs more than to copy what is in it. */
+static void keep_memory(struct ordered_stages *stages, struct buf *buf)
+{
+	enum { MOST_BYTES = 4 << 20 };
+
+	if (!buf->failed && buf->room > stages->spare.room && buf->room <= MOST_BYTES) {
+		buf_fini(&stages->spare);
+		stages->spare = take_buf(buf);
+		stages->spare.len = 0;
+	}
+	buf_fini(buf);
+}
+
 static size_t offset_in(const struct ordered_batch *pending, const uint8_t *record)
 {
 	return (size_t)(record - pending->batch->records);
@@ -107,6 +129,8 @@ int ordered_add(struct ordered_record *record, struct span records)
 	const struct place place = {.behind = record->batch ? offset_in(batch, record->bytes) + 1 : batch->begun,
 				    .from = batch->added.len,
 				    .len = records.len};
+	if (!batch->added.room)
+		batch->added = take_buf(&stages->spare);
 	buf_put(&batch->added, records.ptr, records.len);
 	if (!batch->in_order)
 		return buf_status(&batch->added);
@@ -238,14 +262,15 @@ static size_t put_added(const struct ordered_batch *pending, size_t first, size_
 }
 
 /* Where rounds are marked, or the output is read as it came: the order within a batch is that of readers. */
-static int put_behind(struct ordered_stages *stages, const struct ordered_batch *pending, struct batch *batch,
+static int put_behind(struct ordered_stages *stages, struct ordered_batch *pending, struct batch *batch,
 		      struct buf *ret_rest)
 {
-	*ret_rest = stages->added;
-	stages->added = (struct buf){0};
+	int err = pending->added.failed ? -ENOMEM : 0;
+
+	*ret_rest = take_buf(stages->added.len || stages->added.failed ? &stages->added : &pending->added);
 	buf_put(ret_rest, pending->added.data, pending->added.len);
 	compact(batch);
-	return pending->added.failed ? -ENOMEM : buf_status(ret_rest);
+	return err ? err : buf_status(ret_rest);
 }
 
 /*
@@ -256,11 +281,10 @@ static int put_behind(struct ordered_stages *stages, const struct ordered_batch 
 static int put_in_order(struct ordered_stages *stages, struct ordered_batch *pending, struct batch *batch,
 			struct buf *ret_rest)
 {
-	AUTO_BUF struct buf added = stages->added;
+	AUTO_BUF struct buf added = take_buf(&stages->added);
 	struct buf *out = &stages->in_order;
 	struct perf_event_header header;
 
-	stages->added = (struct buf){0};
 	buf_put(out, added.data, added.len);
 	if (pending->shuffled)
 		qsort(pending->places.data, pending->places.len / sizeof(struct place), sizeof(struct place), by_place);
@@ -331,13 +355,14 @@ static int pass_on(struct ordered_stage *stage)
 			put_err = put_in_order(stages, pending, batch, &rest);
 		else
 			put_err = put_behind(stages, pending, batch, &rest);
-		buf_fini(&pending->added);
+		keep_memory(stages, &pending->added);
 		buf_fini(&pending->places);
 		ordered_stages_unlock(stages);
 		int pass_err = pass_with(&stage->stage, batch, &rest);
 		err = err ? err : pass_err ? pass_err : put_err;
 		ordered_stages_lock(stages);
 		buf_put(&stages->added, rest.data, rest.len);
+		keep_memory(stages, &rest);
 	}
 	while ((pending = stage->first) && !pending->batch && pending->last_ns <= stages->horizon_ns) {
 		stage->first = pending->next;
@@ -516,10 +541,9 @@ static bool follows_another(const struct ordered_stage *stage)
 static int pass_rest(struct ordered_stage *stage)
 {
 	struct ordered_stages *stages = stage->stages;
-	AUTO_BUF struct buf rest = stages->added;
+	AUTO_BUF struct buf rest = take_buf(&stages->added);
 	struct batch *batch;
 
-	stages->added = (struct buf){0};
 	if (!rest.len)
 		return buf_status(&rest);
 	ordered_stages_unlock(stages);
@@ -641,6 +665,7 @@ void ordered_stages_free(struct ordered_stages *stages)
 	time_queue_fini(&stages->records);
 	buf_fini(&stages->added);
 	buf_fini(&stages->in_order);
+	buf_fini(&stages->spare);
 	pthread_mutex_destroy(&stages->lock);
 	free(stages);
 }

@@ -4,91 +4,136 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 
+/* Entries of a row that follow each other, first to end - 1. */
+struct time_chunk {
+	struct time_chunk *next; /* of the row, or of those that are spare */
+	uint32_t first, end;
+	struct time_entry entries[20];
+};
+
+enum { CHUNK_ENTRIES = sizeof(((struct time_chunk *)0)->entries) / sizeof(struct time_entry) };
+
+struct time_row {
+	uint64_t time_ns; /* of its first entry */
+	uint64_t number;
+	struct time_chunk *chunks; /* the first one; none is empty */
+};
+
+static void free_chunks(struct time_chunk *chunk)
+{
+	for (struct time_chunk *next; chunk; chunk = next) {
+		next = chunk->next;
+		free(chunk);
+	}
+}
+
 void time_queue_fini(struct time_queue *queue)
 {
-	free(queue->entries);
+	for (size_t i = 0; i < queue->nr_rows; i++)
+		free_chunks(queue->rows[i].chunks);
+	free_chunks(queue->spare);
 	free(queue->rows);
 	*queue = (struct time_queue){0};
 }
 
-static bool is_before(const struct time_queue *queue, size_t left, size_t right)
+static bool is_before(const struct time_row *a, const struct time_row *b)
 {
-	const struct time_entry *a = &queue->entries[left], *b = &queue->entries[right];
-
 	return a->time_ns < b->time_ns || (a->time_ns == b->time_ns && a->number < b->number);
 }
 
-/* A free entry and a free place for a row. -ENOMEM. */
-static int reserve(struct time_queue *queue)
+const struct time_entry *time_queue_first(const struct time_queue *queue)
 {
-	if (array_room(queue->rows, queue->nr_rows, queue->rows_room))
-		return -ENOMEM;
-	if (queue->free)
-		return 0;
-	if (array_room(queue->entries, queue->nr_entries, queue->room))
-		return -ENOMEM;
-	queue->entries[queue->nr_entries] = (struct time_entry){0};
-	queue->free = ++queue->nr_entries;
-	return 0;
+	return queue->nr_rows ? &queue->rows[0].chunks->entries[queue->rows[0].chunks->first] : NULL;
 }
 
-static void add_row(struct time_queue *queue, size_t first)
+/* Moves what is in front of that place, or behind it, until `row` has its place there. */
+static void place_row(struct time_queue *queue, size_t at, struct time_row row)
 {
-	size_t *rows = queue->rows, at = queue->nr_rows++;
+	struct time_row *rows = queue->rows;
+	size_t next;
 
-	for (; at && is_before(queue, first, rows[(at - 1) / 2]); at = (at - 1) / 2)
-		rows[at] = rows[(at - 1) / 2];
-	rows[at] = first;
-}
-
-int time_queue_put(struct time_queue *queue, const struct time_entry *entry)
-{
-	if (reserve(queue))
-		return -ENOMEM;
-	const size_t index = queue->free - 1;
-	struct time_entry *put = &queue->entries[index];
-	queue->free = put->next;
-	*put = *entry;
-	put->number = queue->next_number++;
-	put->next = 0;
-	if (queue->last && queue->entries[queue->last - 1].time_ns <= put->time_ns)
-		queue->entries[queue->last - 1].next = index + 1;
-	else
-		add_row(queue, index);
-	queue->last = index + 1;
-	return 0;
-}
-
-static void free_entry(struct time_queue *queue, size_t index)
-{
-	queue->entries[index] = (struct time_entry){.next = queue->free};
-	queue->free = index + 1;
-	if (queue->last == index + 1)
-		queue->last = 0;
-}
-
-/* Its second entry takes its place, which is not earlier; or the last row does, if there is none. */
-static void drop_from_row(struct time_queue *queue, size_t at)
-{
-	size_t *rows = queue->rows, next;
-	const size_t dropped = rows[at], second = queue->entries[dropped].next;
-	const size_t first = second ? second - 1 : rows[--queue->nr_rows];
-
-	for (; at && is_before(queue, first, rows[(at - 1) / 2]); at = (at - 1) / 2)
+	for (; at && is_before(&row, &rows[(at - 1) / 2]); at = (at - 1) / 2)
 		rows[at] = rows[(at - 1) / 2];
 	while ((next = 2 * at + 1) < queue->nr_rows) {
-		if (next + 1 < queue->nr_rows && is_before(queue, rows[next + 1], rows[next]))
+		if (next + 1 < queue->nr_rows && is_before(&rows[next + 1], &rows[next]))
 			next++;
-		if (!is_before(queue, rows[next], first))
+		if (!is_before(&rows[next], &row))
 			break;
 		rows[at] = rows[next];
 		at = next;
 	}
-	rows[at] = first;
-	free_entry(queue, dropped);
+	rows[at] = row;
+}
+
+static struct time_chunk *new_chunk(struct time_queue *queue)
+{
+	struct time_chunk *chunk = queue->spare;
+
+	if (chunk)
+		queue->spare = chunk->next;
+	else
+		chunk = malloc(sizeof(*chunk));
+	if (chunk) {
+		chunk->next = NULL;
+		chunk->first = chunk->end = 0;
+	}
+	return chunk;
+}
+
+int time_queue_put(struct time_queue *queue, const struct time_entry *entry)
+{
+	struct time_chunk *last = queue->last;
+	const bool follows = last && last->entries[last->end - 1].time_ns <= entry->time_ns;
+
+	if (!follows && array_room(queue->rows, queue->nr_rows, queue->room))
+		return -ENOMEM;
+	if (!follows || last->end == CHUNK_ENTRIES) {
+		struct time_chunk *chunk = new_chunk(queue);
+		if (!chunk)
+			return -ENOMEM;
+		if (follows)
+			last->next = chunk;
+		queue->last = chunk;
+	}
+	queue->last->entries[queue->last->end++] = *entry;
+	if (!follows) {
+		const struct time_row row = {
+			.time_ns = entry->time_ns, .number = queue->next_number++, .chunks = queue->last};
+		queue->nr_rows++;
+		place_row(queue, queue->nr_rows - 1, row);
+	}
+	return 0;
+}
+
+/* Takes an empty chunk out, to which *link leads. `before`: the one in front of it in its row; NULL: it is the first.
+ */
+static void drop_chunk(struct time_queue *queue, struct time_chunk **link, struct time_chunk *before)
+{
+	struct time_chunk *chunk = *link;
+
+	*link = chunk->next;
+	if (queue->last == chunk)
+		queue->last = before;
+	chunk->next = queue->spare;
+	queue->spare = chunk;
+}
+
+static void drop_from_row(struct time_queue *queue, size_t at)
+{
+	struct time_row row = queue->rows[at];
+
+	if (++row.chunks->first == row.chunks->end)
+		drop_chunk(queue, &row.chunks, NULL);
+	if (row.chunks) {
+		row.time_ns = row.chunks->entries[row.chunks->first].time_ns;
+		place_row(queue, at, row);
+	} else if (at < --queue->nr_rows) {
+		place_row(queue, at, queue->rows[queue->nr_rows]);
+	}
 }
 
 void time_queue_drop_first(struct time_queue *queue)
@@ -96,22 +141,35 @@ void time_queue_drop_first(struct time_queue *queue)
 	drop_from_row(queue, 0);
 }
 
+/* From the row, of which it is not the first entry. false: it is not there. */
+static bool remove_from_row(struct time_queue *queue, struct time_row *row, const void *item)
+{
+	struct time_chunk *before = NULL;
+
+	for (struct time_chunk **link = &row->chunks; *link; before = *link, link = &before->next) {
+		struct time_chunk *chunk = *link;
+		for (uint32_t i = chunk->first; i < chunk->end; i++) {
+			if (chunk->entries[i].item != item)
+				continue;
+			chunk->end--;
+			memmove(&chunk->entries[i], &chunk->entries[i + 1], (chunk->end - i) * sizeof(*chunk->entries));
+			if (chunk->first == chunk->end)
+				drop_chunk(queue, link, before);
+			return true;
+		}
+	}
+	return false;
+}
+
 void time_queue_remove(struct time_queue *queue, const void *item)
 {
 	for (size_t at = 0; at < queue->nr_rows; at++) {
-		size_t *from = NULL, index = queue->rows[at];
-		while (queue->entries[index].item != item && queue->entries[index].next) {
-			from = &queue->entries[index].next;
-			index = *from - 1;
-		}
-		if (queue->entries[index].item != item)
-			continue;
-		if (!from) {
+		const struct time_chunk *first = queue->rows[at].chunks;
+		if (first->entries[first->first].item == item) {
 			drop_from_row(queue, at);
 			return;
 		}
-		*from = queue->entries[index].next;
-		free_entry(queue, index);
-		return;
+		if (remove_from_row(queue, &queue->rows[at], item))
+			return;
 	}
 }
