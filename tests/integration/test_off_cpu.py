@@ -1105,6 +1105,24 @@ def test_overwritten_rings_say_how_long_they_held(millrace, spawn, programs, tmp
     assert 'overwritten rings' not in done.err and waits_of(path)
 
 
+@pytest.mark.parametrize('option', ['-t', '-p'])
+def test_wake_ups_of_others_take_no_room(option, millrace, spawn, programs, tmp_path):
+    """Where only these tasks can be recorded: others are woken so often that the rings would hold 0.3 s."""
+    spawn([programs / 'waits', 'pipe', '2', '60000'], stdout=-1)
+    process = spawn([programs / 'waits', 'futex', '2', '60000'], stdout=-1)
+    tasks = pathlib.Path(f'/proc/{process.pid}/task')
+    wait_until(lambda: len(os.listdir(tasks)) == 3, 'its threads')
+    tids = sorted(int(tid) for tid in os.listdir(tasks) if int(tid) != process.pid)
+    path = tmp_path / 'perf.data'
+    done = millrace('record', '-e', 'dummy', '--overwrite', '-m', '1M', '--off-cpu=0', '-o', path,
+                    *(['-t', tids[0]] if option == '-t' else ['-i', '-p', process.pid]), '--', 'sleep', '1')
+    waits = by_tid(waits_of(path))
+    assert set(waits) == ({tids[0]} if option == '-t' else {process.pid, *tids})
+    assert 'overwritten rings' not in done.err and sum(wait.ns for wait in waits[tids[0]]) > 0.8e9
+    woken = [wait for wait in waits[tids[0]] if wait.waker == (process.pid, tids[1])]
+    assert len(woken) > len(waits[tids[0]]) / 4 and all(wait.ready_ns < wait.ns for wait in woken)
+
+
 def test_events_on_and_off(millrace, programs, tmp_path):
     """Only what was while the events were on, and all of that."""
     path = tmp_path / 'perf.data'

@@ -176,7 +176,8 @@ void off_cpu_set_tasks(struct event *event, const struct off_cpu_setup *setup)
 	}
 	/*
 	 * An event of a task has the wake-ups that happen in it, not those of it (Linux 6.18): all of the machine are
-	 * taken then, and those of other tasks left out by who reads the rings.
+	 * taken then, and those of other tasks left out by who reads the rings; or by a filter,
+	 * off_cpu_run_filter_wake_ups().
 	 */
 	if (event->off_cpu == EVENT_WAKE_UPS && !setup->all_tasks && !setup->per_thread && can_sample(attr, -1, true)) {
 		event->system_wide = true;

@@ -222,6 +222,44 @@ static bool find_task(struct off_cpu_task *task, struct buf *ret_text)
 	return false;
 }
 
+/* The wake-ups of other tasks would take the room in the rings. NULL: the tasks are not known, or too many. */
+static struct event *wake_ups_of_some(struct event_list *list, const struct target *target)
+{
+	enum { MOST_TASKS = 32 };
+	struct event *found = NULL;
+
+	if (target->kind != EVENT_TARGET_TASKS || target->nr_tids > MOST_TASKS)
+		return NULL;
+	for (size_t i = 0; i < list->nr; i++) {
+		struct event *event = &list->events[i];
+		if (event->off_cpu == EVENT_SWITCHES && event->attr.inherit)
+			return NULL;
+		if (event->off_cpu == EVENT_WAKE_UPS && event->system_wide)
+			found = event;
+	}
+	return found;
+}
+
+/* That of a process, too: a thread that executes a program gets it. */
+int off_cpu_run_filter_wake_ups(struct event_list *list, const struct target *target)
+{
+	struct event *event = wake_ups_of_some(list, target);
+	AUTO_BUF struct buf filter = {0};
+
+	for (size_t i = 0; event && i < target->nr_tids; i++) {
+		struct off_cpu_task task = {.tid = (uint32_t)target->tids[i]};
+		AUTO_BUF struct buf text = {0};
+		(void)find_task(&task, &text);
+		buf_printf(&filter, "%spid == %u", filter.len ? " || " : "", task.tid);
+		if (task.pid && task.pid != task.tid) /* 0: it has ended */
+			buf_printf(&filter, " || pid == %u", task.pid);
+	}
+	if (!event || !filter.len || event->filter)
+		return 0;
+	event->filter = strdup(buf_text(&filter));
+	return filter.failed || !event->filter ? -ENOMEM : 0;
+}
+
 /*
  * The kernel ends the events of a task that runs a set-user-ID program: begin_new_exec() in linux/fs/exec.c. Whether it
  * did, no record tells.

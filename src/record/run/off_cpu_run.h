@@ -15,6 +15,7 @@
 
 struct described_events;
 struct diag;
+struct event_list;
 struct eventset;
 struct ledger;
 struct ledger_book;
@@ -22,6 +23,7 @@ struct off_cpu_stages;
 struct plan;
 struct recording_options;
 struct stage_maker;
+struct target;
 
 struct off_cpu_run {
 	struct off_cpu_stages *stages; /* owned */
@@ -48,6 +50,12 @@ struct off_cpu_run_params {
 	size_t most_stack_bytes; /* struct off_cpu_params */
 	bool starts_at_exec;     /* the events begin with the exec of the command */
 };
+
+/*
+ * Before events are opened: where the recorded tasks are named, and no others come to them, the kernel leaves out the
+ * wake-ups of all others. 0 or -ENOMEM.
+ */
+int off_cpu_run_filter_wake_ups(struct event_list *list, const struct target *target);
 
 /* Events are open; all of params is borrowed until off_cpu_run_close(). 0, -ENOMEM or -EINVAL with the reason. */
 int off_cpu_run_open(struct off_cpu_run *run, struct eventset *set, const struct off_cpu_run_params *params,

@@ -137,7 +137,10 @@ static int configure(struct recording *rec, struct diag *reterr)
 {
 	const struct event_options sampling = sampling_of(rec);
 
-	return event_list_configure(rec->options->events, &sampling, reterr);
+	int err = event_list_configure(rec->options->events, &sampling, reterr);
+	if (!err && off_cpu_run_filter_wake_ups(rec->options->events, rec->options->target))
+		err = diag_set(reterr, -ENOMEM, "out of memory");
+	return err;
 }
 
 static int open_trigger(struct recording *rec, struct diag *reterr)
