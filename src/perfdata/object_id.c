@@ -264,7 +264,7 @@ _Static_assert(sizeof(struct file_stamp) <= ELF_ID_MAX_BYTES, "an entry of MAPPE
 
 void file_build_id_put(const struct file_build_id *known, struct buf *out)
 {
-	static const uint8_t zeros[3];
+	const uint8_t flags[3] = {known->has_code_alone}; /* earlier readers ignore them */
 	uint8_t stamp[ELF_ID_MAX_BYTES] = {0};
 	const struct elf_id *id = known->copy_id.len ? &known->copy_id : &known->build_id;
 
@@ -273,7 +273,7 @@ void file_build_id_put(const struct file_build_id *known, struct buf *out)
 	buf_put_u64(out, known->file.inode);
 	buf_put_u64(out, known->file.generation);
 	buf_put(out, &id->len, 1);
-	buf_put(out, zeros, sizeof(zeros));
+	buf_put(out, flags, sizeof(flags));
 	memcpy(stamp, &known->stamp, sizeof(known->stamp));
 	buf_put(out, id->len ? id->bytes : stamp, ELF_ID_MAX_BYTES);
 }
@@ -286,7 +286,7 @@ bool file_build_id_next(struct cursor *at, struct file_build_id *ret)
 		return false;
 	known.file = take_file(at);
 	known.build_id.len = cursor_u8(at);
-	cursor_u8(at);
+	known.has_code_alone = cursor_u8(at) & 1;
 	cursor_u16(at);
 	cursor_copy(at, known.build_id.bytes, sizeof(known.build_id.bytes));
 	if (at->bad || known.build_id.len > ELF_ID_MAX_BYTES)

@@ -109,6 +109,7 @@ struct file_build_id {
 	struct file_id file;
 	struct elf_id build_id;
 	struct file_stamp stamp; /* of a file without a build-id */
+	bool has_code_alone;     /* memory of a process, no ELF file: its code was compiled at run time */
 	struct elf_id copy_id;   /* copy_id_make(); the two before are in another entry. len 0: no entry of a copy */
 };
 void file_build_id_put(const struct file_build_id *known, struct buf *out);

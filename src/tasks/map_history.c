@@ -63,12 +63,13 @@ static int object_intern(struct map_history *history, const struct task_event *m
 		return -ENOMEM;
 	}
 	*ret = history->nr_objects++;
-	history->objects[*ret] = (struct history_object){.name = name,
-							 .id = map->id,
-							 .first_ns = time_ns,
-							 .name_hash = name_hash,
-							 .kernel = kernel,
-							 .anonymous = !kernel && task_event_is_anonymous(map)};
+	history->objects[*ret] = (struct history_object){
+		.name = name,
+		.id = map->id,
+		.first_ns = time_ns,
+		.name_hash = name_hash,
+		.kernel = kernel,
+		.anonymous = !kernel && (task_event_is_anonymous(map) || path_is_memory(map->name.ptr))};
 	return 0;
 }
 

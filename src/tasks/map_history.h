@@ -25,7 +25,7 @@ struct history_object {
 	uint64_t first_ns; /* when it was first mapped; 0: before the recording */
 	uint64_t name_hash;
 	bool kernel;            /* the kernel or a module */
-	bool anonymous;         /* memory without a file */
+	bool anonymous;         /* memory without a file; or path_is_memory(): the caller says if it is an ELF file */
 	bool sampled;           /* set by map_history_mark() */
 	struct elf_id build_id; /* for the caller to set */
 };

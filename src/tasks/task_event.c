@@ -63,3 +63,8 @@ bool task_event_is_anonymous(const struct task_event *map)
 	return map->flags & MMAP2_MAP_HUGETLB || strcmp(name, "//anon") == 0 || starts_with(name, "/dev/zero") ||
 	       starts_with(name, "/anon_hugepage");
 }
+
+bool path_is_memory(const char *path)
+{
+	return starts_with(path, "/memfd:") || starts_with(path, "/dev/shm/");
+}

@@ -34,3 +34,8 @@ int task_event_decode(const struct perf_event_header *header, const void *record
 
 /* Whether a MMAP or MMAP2 record is of memory without a file. Code there was compiled at run time. */
 bool task_event_is_anonymous(const struct task_event *map);
+/*
+ * Whether the file of that name is memory of its process, as memfd_create(2) and shm_open(3) make it: code there may be
+ * of an ELF file, or may have been compiled at run time.
+ */
+bool path_is_memory(const char *path);

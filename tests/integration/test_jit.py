@@ -100,6 +100,15 @@ def test_map_is_kept_with_the_recording(millrace, recorded):
     assert names(millrace, recorded, timeout=30)[0][0] == 'jit_hot'
 
 
+@pytest.mark.parametrize('kind', ['memfd', 'shm'])
+def test_code_in_memory_that_has_a_name(millrace, programs, tmp_path, need_root, kind):
+    """It is no ELF file; .NET maps its code like this."""
+    recorded = record(millrace, programs, tmp_path, more=[kind])
+    recorded.map.unlink()
+    found, said = names(millrace, recorded)
+    assert found[0] == 'jit_hot' and not re.search('perf-|doublemapper', said), said
+
+
 @pytest.mark.parametrize('recorder', ['millrace', 'perf'])
 def test_code_of_the_parent_of_a_process(request, millrace, programs, tmp_path, need_root, recorder):
     """As workers run it that a server forks; the map is that of the process that had compiled it."""
@@ -195,9 +204,10 @@ def test_file_of_root_that_a_user_mounts_as_a_map_is_not_kept(millrace, programs
     assert b'of_root_alone' not in (tmp_path / 'data').read_bytes()
 
 
-def test_map_is_read_when_its_process_ends(millrace, programs, tmp_path, need_root):
+@pytest.mark.parametrize('kind', ['', 'memfd'])
+def test_map_is_read_when_its_process_ends(millrace, programs, tmp_path, need_root, kind):
     """Later, but before the recording ends, the name is another process's."""
-    done = record_all(millrace, tmp_path, f'''{programs}/jit 0.3 /tmp >said; read pid address <said; sleep 2
+    done = record_all(millrace, tmp_path, f'''{programs}/jit 0.3 /tmp {kind} >said; read pid address <said; sleep 2
                                               echo "$address 10 of_another_process" >/tmp/perf-$pid.map''')
     assert 'jit_hot' in done.names and 'of_another_process' not in done.names
 
@@ -563,6 +573,22 @@ def test_map_of_a_program_that_a_launcher_starts(millrace, two_programs):
     recorded, _ = two_programs(millrace, 'exec env -i sh -c "exec ./first 0.3 /tmp -- true"')
     found, said = names_by_command(millrace, recorded)
     assert found['first'] == {'fir_hot'} and not said
+
+
+LAUNCHER = """
+import os
+fd = os.memfd_create('launcher')
+os.write(fd, open('/bin/sh', 'rb').read())
+os.execve(f'/proc/self/fd/{fd}', ['sh', '-c', 'sleep 0.2; exec ./first 0.3 /tmp'], os.environ)
+"""
+
+
+def test_map_of_a_program_that_a_launcher_in_memory_starts(millrace, two_programs, tmp_path):
+    """As runc, it runs from a file in memory, which is an ELF file: no code that was compiled at run time."""
+    (tmp_path / 'launcher.py').write_text(LAUNCHER)
+    recorded, _ = two_programs(millrace, 'exec /usr/bin/python3 launcher.py')
+    found, said = names_by_command(millrace, recorded)
+    assert found['first'] == {'fir_hot'} and 'perf-' not in said, said
 
 
 def test_jitdump_ends_with_the_program_that_wrote_it(millrace, two_programs):

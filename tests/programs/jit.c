@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jit SECONDS [DIRECTORY [dump | both | fork | workers]] [-- PROGRAM ...]: code compiled at run time, in memory without
- * a file.
+ * jit SECONDS [DIRECTORY [dump | both | fork | workers | memfd | shm]] [-- PROGRAM ...]: code compiled at run time, in
+ * memory without a file. With "memfd" and "shm" that has a name, as of memfd_create(2) and shm_open(3), and is mapped
+ * twice: to be written, and to be run.
  * Runs a function of its own making for so long (CPU time of the process), and calls it "jit_hot" in
  * DIRECTORY/perf-PID.map if there is a directory; PID as the process sees itself. With "dump" it writes
  * DIRECTORY/jit-PID.dump instead: "jit_first" is at the address for half of the time, is moved away then, and
@@ -12,6 +13,7 @@
  * on stdout says where it is. Then it becomes the program behind "--", by exec. DIRECTORY "-": it has no map, and a
  * former one of its number stays.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -169,13 +171,39 @@ static int run_workers(uint8_t *memory, const char *directory, double seconds)
 	return is_child ? 0 : wait(NULL) < 0;
 }
 
+/* Memory with the code. NULL: the kind has no file. */
+static void *map_file(const char *kind, size_t bytes)
+{
+	char path[64];
+	int fd = -1;
+
+	if (strcmp(kind, "memfd") == 0) {
+		fd = memfd_create("doublemapper", MFD_CLOEXEC);
+	} else if (strcmp(kind, "shm") == 0) {
+		snprintf(path, sizeof(path), "/dev/shm/doublemapper-%d", (int)getpid());
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		unlink(path);
+	} else {
+		return NULL;
+	}
+	void *written =
+		fd < 0 || ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_WRITE, MAP_SHARED, fd, 0);
+	if (written == MAP_FAILED)
+		return MAP_FAILED;
+	memcpy(written, code, sizeof(code));
+	return mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+}
+
 int main(int argc, char **argv)
 {
 	char **next;
 	argc = find_next_program(argc, argv, &next);
 	double seconds = argc > 1 ? atof(argv[1]) : 1;
 	const size_t bytes = 1 << 16;
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *const named = argc > 3 ? map_file(argv[3], bytes) : NULL;
+	void *memory =
+		named ? named
+		      : mmap(NULL, bytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char path[4096];
 
 	if (memory == MAP_FAILED) {
@@ -189,10 +217,11 @@ int main(int argc, char **argv)
 		(void)!unlink(path);
 	if (argc > 3 && strcmp(argv[3], "workers") == 0)
 		return run_workers(memory, argv[2], seconds);
-	memcpy(memory, code, sizeof(code));
+	if (!named)
+		memcpy(memory, code, sizeof(code));
 	__builtin___clear_cache(memory, (char *)memory + sizeof(code));
 	bool forks = argc > 3 && strcmp(argv[3], "fork") == 0;
-	FILE *dump = argc > 3 && !forks ? open_dump(argv[2]) : NULL;
+	FILE *dump = argc > 3 && !forks && !named ? open_dump(argv[2]) : NULL;
 	uint64_t address = (uintptr_t)memory;
 	if (dump) {
 		put_load(dump, address, 1, "jit_first");

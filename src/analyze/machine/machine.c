@@ -393,7 +393,8 @@ static int user_map(struct machine *machine, const struct task_event *event, uin
 		.inode = event->id.file.inode,
 		.rights =
 			(uint8_t)((event->prot & MAP_MAY_ALL) | (event->flags & MMAP2_MAP_SHARED ? MAP_IS_SHARED : 0)),
-		.identity = task_event_is_anonymous(event) || is_without_object(name),
+		.identity = task_event_is_anonymous(event) || is_without_object(name) ||
+			    (path_is_memory(name) && dso_has_code_alone(&machine->dsos, &event->id.file)),
 	};
 	struct object_id id = event->id;
 	struct dso *dso;

@@ -735,6 +735,13 @@ static bool find_by_file(struct dso_table *table, const struct file_id *file, st
 	return file_builds_find(&table->builds, file, ret);
 }
 
+bool dso_has_code_alone(struct dso_table *table, const struct file_id *file)
+{
+	struct file_build_id known;
+
+	return find_by_file(table, file, &known) && known.has_code_alone;
+}
+
 void dso_learn_jitdump(struct dso *dso, const char *path, const struct object_id *id, const char *symfs)
 {
 	const struct object_mapping mapped = {.file = id->file};

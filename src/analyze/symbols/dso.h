@@ -108,6 +108,8 @@ void dso_table_fini(struct dso_table *table);
 
 /* The dso of that name, id and kind, made when there is none. An unknown id (NULL) equals any. NULL: out of memory. */
 struct dso *dso_find(struct dso_table *table, const char *name, const struct object_id *id, enum dso_kind kind);
+/* Whether the recording says that the file is no ELF file: its code was compiled at run time. */
+bool dso_has_code_alone(struct dso_table *table, const struct file_id *file);
 void dso_note_mapped(struct dso *dso, uint64_t time_ns); /* a process mapped the object then */
 
 /*

@@ -43,6 +43,7 @@ static void join(struct file_build_id *known, const struct file_build_id *other)
 {
 	const bool has_id = known->build_id.len && other->build_id.len;
 
+	known->has_code_alone &= other->has_code_alone;
 	if (has_id ? elf_id_equal(&known->build_id, &other->build_id)
 		   : known->build_id.len == other->build_id.len && file_stamp_equal(&known->stamp, &other->stamp))
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/build_ids/collector.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -31,6 +32,7 @@
 #include "stream/stage.h"
 #include "sysinfo/elf_note.h"
 #include "sysinfo/object_file.h"
+#include "tasks/task_event.h"
 
 /* "[ext4]" or "/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz" -> "ext4". */
 static void module_name(const char *name, char ret[64])
@@ -45,7 +47,7 @@ static void module_name(const char *name, char ret[64])
 
 /* What is looked at to find objects again. */
 struct object_search {
-	const struct map_history *history;
+	struct map_history *history;
 	const struct mapping_times times;
 	struct mapping_processes processes;
 	struct buf stamps; /* entries for collected.files of what has no build-id: earlier versions read none behind
@@ -344,11 +346,33 @@ static void put_contents(struct object_search *search, const struct history_obje
 	file_build_id_put(&known, id->len ? files : &search->stamps);
 }
 
+static bool is_elf(int fd)
+{
+	char magic[SELFMAG];
+
+	return !fd_pread(fd, magic, sizeof(magic), 0) && !memcmp(magic, ELFMAG, SELFMAG);
+}
+
+/* Of memory of a process that has a name. Its code has no other file: what is compiled is written all the time. */
+static bool has_code_alone(struct object_search *search, struct history_object *object, int fd, struct buf *files)
+{
+	const struct file_build_id known = {.file = object->id.file, .has_code_alone = true};
+
+	if (!object->anonymous || !path_is_memory(object->name) || fd < 0)
+		return false;
+	object->anonymous = !is_elf(fd);
+	if (object->anonymous && files && known.file.inode)
+		file_build_id_put(&known, &search->stamps);
+	return object->anonymous;
+}
+
 static int file_build_id(struct object_search *search, size_t nr, struct collected *collected, struct build_id *ret)
 {
-	const struct history_object *object = &search->history->objects[nr];
+	struct history_object *object = &search->history->objects[nr];
 	struct found_object found = find_file(search, nr, collected);
 	AUTO_FD int fd = found.fd;
+	if (has_code_alone(search, object, fd, collected->files) || !object->sampled)
+		return -ENOENT;
 	struct elf_id id = object->id.build_id;
 	int err = id.len ? fd : read_build_id(search, object, fd, collected->watch, &id);
 
@@ -478,8 +502,10 @@ static void find_build_ids(struct map_history *history, struct collected *collec
 	for (size_t i = 0; i < history->nr_objects; i++) {
 		struct history_object *object = &history->objects[i];
 		bool vdso = !object->kernel && !strcmp(object->name, "[vdso]");
+		/* Whether code was compiled there tells whose a map of names is. */
+		bool may_have_code = object->anonymous && path_is_memory(object->name);
 		struct build_id id;
-		int len = object->sampled || vdso ? object_build_id(&search, i, collected, &id) : 0;
+		int len = object->sampled || vdso || may_have_code ? object_build_id(&search, i, collected, &id) : 0;
 
 		if (len <= 0)
 			continue;

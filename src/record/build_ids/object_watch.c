@@ -87,7 +87,7 @@ struct seen_file {
 	int64_t opened_ns;      /* CLOCK_REALTIME */
 	int64_t written_by_ns;  /* CLOCK_REALTIME: it was not written to between then and when it was opened */
 	struct elf_id build_id; /* len 0: it has none, or was not read */
-	bool was_read;
+	bool was_read, is_elf;  /* is_elf: it was, if it was read */
 };
 
 /* What later maps of an object were of, compared with the first one. */
@@ -603,6 +603,8 @@ static void note_record(struct object_watch *watch, const struct perf_event_head
 		note_process(watch, (pid_t)event.pid);
 	else if (((const char *)event.name.ptr)[0] == '/')
 		note_object(watch, &event, time_ns, had_it);
+	if (had_it && path_is_memory(event.name.ptr))
+		note_earlier_process(watch, (pid_t)event.pid);
 }
 
 /* Bytes of a ring from `at` on; they may be in two parts. */
@@ -893,6 +895,7 @@ static void read_seen_build_id(struct seen_file *seen, int fd)
 	int len = elf_note_of_fd(fd, seen->build_id.bytes);
 
 	seen->build_id.len = len > 0 ? (uint8_t)len : 0;
+	seen->is_elf = len != -EINVAL;
 	seen->was_read = true;
 }
 
@@ -924,6 +927,8 @@ static void open_object(struct object_watch *watch, struct watched_object *objec
 		object->seen = object->last_seen = seen;
 		object->is_readable = !mapped.hold;
 		note_opened(watch, object, its->pid);
+		if (path_is_memory(its->name) && seen.was_read && !seen.is_elf)
+			note_process(watch, its->pid);
 	}
 	object->is_tried = false;
 	pthread_mutex_unlock(&watch->lock);
