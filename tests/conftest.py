@@ -37,6 +37,8 @@ TIMEOUT = 120  # seconds; sanitizers and other load make programs slow
 os.environ['MILLRACE_CONFIG'] = os.devnull
 os.environ['LC_ALL'] = 'C'
 os.environ.pop('LANGUAGE', None)
+# Readers keep what they have looked up below HOME, which is a directory of the tests.
+os.environ.pop('XDG_CACHE_HOME', None)
 
 # A shell that starts the tests in the background, or nohup(1), has these ignored, and programs inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -306,6 +306,7 @@ static int unwind_run_command(int argc, char **argv)
 	char *const input = (char *)input_path(&run.options.input);
 	if (sorted_file_check_path("unwind", run.options.output, &input, 1))
 		return COMMAND_USAGE;
+	run.options.input.no_line_cache = true; /* it looks up no lines */
 	input_enter_sandbox(&run.options.input, run.options.output, 0);
 	int status = run_status(&run);
 	run_fini(&run);

@@ -20,11 +20,13 @@ def recording(run, program, programs, tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize('cache', [[], ['--no-line-cache']], ids=['line-cache', 'no-line-cache'])
 @pytest.mark.parametrize('command', COMMANDS)
-def test_says_so(run, program, recording, tmp_path, command):
+def test_says_so(run, program, recording, tmp_path, command, cache):
+    """What was looked up before needs fewer files: then the lowest limit may be enough."""
     out = tmp_path / 'out'
     names = {'RECORDING': recording, 'OUT': out}
-    words = [names.get(word, word) for word in command.split()]
+    words = [names.get(word, word) for word in command.split()] + cache
 
     def read(*limit):
         out.unlink(missing_ok=True)
@@ -41,4 +43,4 @@ def test_says_so(run, program, recording, tmp_path, command):
         statuses.add(done.status)
         assert (done.status == 0 and its == wanted) or (
             done.status == 255 and 'oo many open files' in done.err), (limit, done.status, done.err)
-    assert statuses == {0, 255}
+    assert statuses == {0, 255} or (statuses == {0} and not cache)

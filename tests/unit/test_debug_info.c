@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,7 @@ enum { ADDRESSES = 2000, THREADS = 4 };
 struct reader {
 	struct debug_info *info;
 	struct dso *dso;
+	unsigned nr;           /* 0: all */
 	unsigned first, parts; /* parts: a bit for each that has some */
 	struct source_line lines[ADDRESSES];
 	const struct inlined *inlined[ADDRESSES];
@@ -89,13 +91,13 @@ static void *read_addresses(void *ctx)
 	uint64_t bias = 0;
 
 	dl_iterate_phdr(take_bias, &bias);
-	for (unsigned nr = 0; nr < ADDRESSES; nr++) {
+	for (unsigned nr = 0; nr < (reader->nr ? reader->nr : ADDRESSES); nr++) {
 		const unsigned i = (reader->first + nr) % ADDRESSES;
 		const uint64_t address = (uintptr_t)&__executable_start - bias + i * step;
 		if (!debug_info_line(reader->info, reader->dso, address, 0, &reader->lines[i]))
 			reader->lines[i] = (struct source_line){"", 0};
 		reader->inlined[i] = debug_info_inlined(reader->info, reader->dso, &whole, address);
-		reader->parts |= 1u << debug_info_part(reader->info, reader->dso, address);
+		reader->parts |= 1u << debug_info_part(reader->info, reader->dso, address, DEBUG_CHAINS);
 	}
 	return NULL;
 }
@@ -146,10 +148,52 @@ static void test_several_threads(void **state)
 	assert_int_equal(one_part, thread_pool_useful_size() == 1);
 }
 
+/* Half of the addresses were looked up by an earlier run, if the program is not too young for that: it is no matter. */
+static void test_kept_answers_are_the_same(void **state)
+{
+	const struct symbol_options keeps = {.symfs = "", .line_cache = true}, none = {.symfs = ""};
+	char root[] = "/tmp/debug-info-XXXXXX", remove[64];
+	struct dso_table dsos = {0};
+	struct dso *dso = dso_find(&dsos, "[kernel.kallsyms]", NULL, DSO_KERNEL);
+	struct reader *readers = calloc(THREADS + 1, sizeof(*readers)), *alone = &readers[THREADS];
+	pthread_t threads[THREADS];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	setenv("XDG_CACHE_HOME", root, 1);
+	dso->image_path = "/proc/self/exe";
+	*alone = (struct reader){.info = debug_info_new(&none), .dso = dso};
+	read_addresses(alone);
+	for (unsigned run = 0; run < 3; run++) {
+		struct debug_info *info = debug_info_new(&keeps);
+		for (unsigned i = 0; i < THREADS; i++) {
+			readers[i] = (struct reader){.info = info, .dso = dso, .first = i * ADDRESSES / THREADS};
+			readers[i].nr = run ? ADDRESSES : ADDRESSES / (2 * THREADS);
+			assert_int_equal(thread_start(&threads[i], read_addresses, &readers[i]), 0);
+		}
+		for (unsigned i = 0; i < THREADS; i++)
+			pthread_join(threads[i], NULL);
+		for (unsigned i = 0; run && i < THREADS; i++)
+			assert_same(&readers[i], alone);
+		/* What reads the same is the same, whichever thread found it. */
+		for (unsigned i = 0; run && i < ADDRESSES; i++)
+			for (unsigned k = 0; k < readers[0].inlined[i]->nr; k++)
+				assert_ptr_equal(readers[0].inlined[i]->functions[k],
+						 readers[1].inlined[i]->functions[k]);
+		debug_info_free(info);
+	}
+	debug_info_free(alone->info);
+	dso_table_fini(&dsos);
+	free(readers);
+	snprintf(remove, sizeof(remove), "rm -r %s", root);
+	assert_int_equal(system(remove), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses_of_a_file_share_its_path),
-					   cmocka_unit_test(test_several_threads)};
+					   cmocka_unit_test(test_several_threads),
+					   cmocka_unit_test(test_kept_answers_are_the_same)};
 	volatile int at = 0;
 
 	elf_version(EV_CURRENT);

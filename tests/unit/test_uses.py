@@ -46,7 +46,8 @@ PUBLIC = {
                         prologue.h recover.h task_log.h''',
     'record/run': 'recording.h',
     'read': 'deferred_chains.h group_split.h prefetcher.h session.h',
-    'analyze/dwarf': 'debug_ahead.h debug_functions.h dwarf.h elf_section.h go_table.h line_table.h split_files.h',
+    'analyze/dwarf': '''cache_files.h debug_ahead.h debug_functions.h dwarf.h elf_section.h go_table.h line_cache.h
+                        line_table.h split_files.h''',
     'analyze/symbols': 'bpf_lines.h debug_info.h dso.h dso_kernel.h jit_code.h symbols.h',
     'analyze/machine': 'chains.h machine.h parallelism.h stacks.h use_list.h',
     'analyze/report': '''callers.h calltree.h count.h hierarchy.h hist.h hist_details.h shrink.h tally.h time_bins.h

@@ -85,8 +85,11 @@ static void sort_some(struct inlined_ahead *ahead)
 	unsigned parts[TAKEN_AT_ONCE], nr = take_some(&ahead->added, places), nr_dropped = 0;
 
 	pthread_mutex_unlock(&ahead->lock);
-	for (unsigned i = 0; i < nr; i++)
-		parts[i] = debug_info_part(ahead->info, places[i].dso, places[i].address);
+	for (unsigned i = 0; i < nr; i++) {
+		const unsigned needs =
+			places[i].is_line ? DEBUG_LINES : DEBUG_CHAINS | (ahead->lines ? DEBUG_LINES : 0);
+		parts[i] = debug_info_part(ahead->info, places[i].dso, places[i].address, needs);
+	}
 	pthread_mutex_lock(&ahead->lock);
 	for (unsigned i = 0; i < nr; i++)
 		nr_dropped += !queue_add(&ahead->parts[parts[i]], &places[i]);

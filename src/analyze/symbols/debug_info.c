@@ -4,11 +4,13 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #include "analyze/dwarf/debug_functions.h"
 #include "analyze/dwarf/dwarf.h"
 #include "analyze/dwarf/elf_section.h"
+#include "analyze/dwarf/line_cache.h"
 #include "analyze/dwarf/line_table.h"
 #include "analyze/dwarf/split_files.h"
 #include "analyze/symbols/bpf_lines.h"
@@ -26,6 +29,7 @@
 #include "analyze/symbols/elf.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/hash_table.h"
 #include "base/pool.h"
 #include "base/span.h"
@@ -37,6 +41,7 @@
 
 enum {
 	MAX_OPEN = 32,   /* objects of a part */
+	RECENT_BITS = 5, /* objects that are found without a lock */
 	MOST_AHEAD = 64, /* files that debug information is looked for in, before it is needed */
 	/* The kernel runs no program with more, and each address is looked for in them. Source: load_elf_phdrs() */
 	MAX_SEGMENTS = (1 << 16) / sizeof(Elf64_Phdr),
@@ -54,13 +59,14 @@ struct code_part {
 
 /* An object whose files are open. */
 struct object {
-	struct dso *dso;         /* NULL: not in use */
-	uint64_t used;           /* when last */
-	int runtime_fd;          /* -1: none */
-	Elf *runtime;            /* for its segments */
-	struct dwarf *dwarf;     /* NULL: there is no debug information */
-	Dwfl *dwfl;              /* that has relocated it: of kernel modules; else NULL */
-	struct code_part *parts; /* of modules by offset, of other objects in the order of the file */
+	struct dso *dso;          /* NULL: not in use */
+	struct line_cache *cache; /* borrowed; NULL: none */
+	uint64_t used;            /* when last */
+	int runtime_fd;           /* -1: none */
+	Elf *runtime;             /* for its segments */
+	struct dwarf *dwarf;      /* NULL: there is no debug information */
+	Dwfl *dwfl;               /* that has relocated it: of kernel modules; else NULL */
+	struct code_part *parts;  /* of modules by offset, of other objects in the order of the file */
 	size_t nr_parts, parts_room;
 	struct dwarf *alternate; /* what several objects have in common (dwz); NULL: none */
 	bool is_whole;           /* of the index: one part has all units of it */
@@ -70,9 +76,8 @@ struct object {
 	struct hash_table tables;          /* struct line_table, by offset in the section */
 	uint64_t line_bytes;               /* that may still be read for them */
 	bool has_line_bytes;
-	struct hash_table files;   /* struct file_path, by unit and file */
-	struct hash_table names;   /* readable ones, by where the debug information has theirs */
-	struct hash_table symbols; /* inlined ones, by their name and what they are in */
+	struct hash_table files; /* struct file_path, by unit and file */
+	struct hash_table names; /* readable ones, by where the debug information has theirs */
 };
 
 /* Of a file of a unit. */
@@ -111,14 +116,37 @@ struct debug_part {
 	struct line_place last_line;
 	uint64_t clock;
 	uint64_t long_name_bytes; /* that there may still be */
-	struct pool pool;         /* answers, their paths and symbols */
+	struct pool pool;         /* answers */
 	struct hash_table lines, inlined;
+};
+
+/* What earlier runs have found in an object; also of one without debug information. */
+struct known_object {
+	const struct dso *dso;
+	struct line_cache *cache;     /* owned; NULL: nothing is kept of the object */
+	_Atomic(const char *) *texts; /* by number, the one of all; NULL: not needed yet */
+};
+
+/*
+ * Texts and symbols that all parts and files have in common: what reads the same is the same, whether it was found in
+ * debug information or before.
+ */
+struct shared {
+	pthread_mutex_t lock; /* the innermost one */
+	struct pool pool;
+	struct hash_table texts;   /* by text */
+	struct hash_table symbols; /* inlined ones, by their name and what they are in */
 };
 
 struct debug_info {
 	const char *symfs;
 	int inlines; /* as in symbol_options */
-	bool no_demangle;
+	bool no_demangle, keeps_lines;
+	_Atomic(struct known_object *) recent[1 << RECENT_BITS]; /* of `known`: places by dso */
+	pthread_mutex_t known_lock; /* of `known`; the next may be taken inside it, and it inside a part's */
+	struct hash_table known;    /* struct known_object, by dso */
+	struct pool known_pool;
+	struct shared shared;
 	pthread_mutex_t open_lock; /* while files are opened, and of what follows; it may be taken inside a part's */
 	struct debug_ahead *ahead; /* NULL: nothing is unpacked ahead */
 	struct debug_part index;
@@ -129,9 +157,10 @@ struct debug_info {
 /* Where an address is looked up. */
 struct route {
 	struct debug_part *part;
-	bool is_found;        /* by the index; else the part has to find it */
-	uint64_t unit_offset; /* UINT64_MAX: in no unit */
-	uint64_t at;          /* the address as the debug information counts */
+	struct line_cache *cache; /* that lacks it; NULL: none */
+	bool is_found;            /* by the index; else the part has to find it */
+	uint64_t unit_offset;     /* UINT64_MAX: in no unit */
+	uint64_t at;              /* the address as the debug information counts */
 };
 
 static void part_init(struct debug_part *part, struct debug_info *info)
@@ -151,8 +180,11 @@ struct debug_info *debug_info_new(const struct symbol_options *options)
 	info->symfs = options->symfs ? options->symfs : "";
 	info->inlines = options->inlined;
 	info->no_demangle = options->no_demangle;
+	info->keeps_lines = options->line_cache;
 	info->nr_parts = nr_cpus > 1 ? DEBUG_INFO_PARTS : 1;
 	pthread_mutex_init(&info->open_lock, NULL);
+	pthread_mutex_init(&info->known_lock, NULL);
+	pthread_mutex_init(&info->shared.lock, NULL);
 	part_init(&info->index, info);
 	info->index.is_index = true;
 	for (unsigned i = 0; i < info->nr_parts; i++)
@@ -171,7 +203,6 @@ static void object_close(struct object *object)
 	hash_table_fini(&object->tables);
 	hash_table_fini(&object->files);
 	hash_table_fini(&object->names);
-	hash_table_fini(&object->symbols);
 	dwarf_free(object->dwarf);
 	dwarf_free(object->alternate);
 	if (object->dwfl)
@@ -193,14 +224,98 @@ static void part_fini(struct debug_part *part)
 	pthread_mutex_destroy(&part->lock);
 }
 
+static struct known_object *known_object_at(const struct debug_info *info, const struct dso *dso)
+{
+	return hash_table_find_item(&info->known, (uintptr_t)dso);
+}
+
+/* As files have it: the image of a kernel is loaded at another address each time. */
+static uint64_t lasting_address(const struct dso *dso, uint64_t address)
+{
+	return dso->kind == DSO_KERNEL ? address + dso->image_shift : address;
+}
+
+/* Of an object whose new answers are worth a file; NULL: they are not. */
+static struct line_cache *cache_to_fill(const struct debug_info *info, const struct dso *dso)
+{
+	const struct known_object *known = known_object_at(info, dso);
+
+	return known && known->cache && line_cache_wants_more(known->cache) ? known->cache : NULL;
+}
+
+static void keep_inlined(const struct debug_info *info, const struct inlined *inlined)
+{
+	struct line_cache *cache = cache_to_fill(info, inlined->dso);
+	const uint64_t address = lasting_address(inlined->dso, inlined->address);
+	const char *names[INLINED_MOST];
+	unsigned nr = 0;
+
+	if (!cache || line_cache_knows(cache, address, true, false))
+		return;
+	for (; nr + 1 < inlined->nr; nr++)
+		names[nr] = inlined->functions[nr]->name;
+	line_cache_add_names(cache, address, names, nr);
+}
+
+static void keep_line(const struct debug_info *info, const struct line_answer *answer)
+{
+	struct line_cache *cache = cache_to_fill(info, answer->dso);
+
+	if (cache)
+		line_cache_add_line(cache, lasting_address(answer->dso, answer->address), answer->frame,
+				    answer->line.path, answer->line.line);
+}
+
+static void keep_answers(const struct debug_info *info)
+{
+	for (unsigned i = 0; i < info->nr_parts; i++) {
+		const struct debug_part *part = &info->parts[i];
+		for (size_t k = 0; k < part->inlined.nr_slots; k++)
+			if (part->inlined.slots[k].item)
+				keep_inlined(info, part->inlined.slots[k].item);
+		for (size_t k = 0; k < part->lines.nr_slots; k++)
+			if (part->lines.slots[k].item)
+				keep_line(info, part->lines.slots[k].item);
+	}
+}
+
+static void known_objects_fini(struct debug_info *info)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < info->known.nr_slots; i++) {
+		const struct known_object *known = info->known.slots[i].item;
+		any |= known && known->cache && line_cache_wants_more(known->cache);
+	}
+	if (any)
+		keep_answers(info);
+	for (size_t i = 0; i < info->known.nr_slots; i++) {
+		struct known_object *known = info->known.slots[i].item;
+		if (!known || !known->cache)
+			continue;
+		if (any)
+			line_cache_store(known->cache);
+		line_cache_free(known->cache);
+		free(known->texts);
+	}
+	hash_table_fini(&info->known);
+	pool_fini(&info->known_pool);
+}
+
 void debug_info_free(struct debug_info *info)
 {
 	if (!info)
 		return;
 	debug_ahead_free(info->ahead);
+	known_objects_fini(info);
 	part_fini(&info->index);
 	for (unsigned i = 0; i < info->nr_parts; i++)
 		part_fini(&info->parts[i]);
+	hash_table_fini(&info->shared.texts);
+	hash_table_fini(&info->shared.symbols);
+	pool_fini(&info->shared.pool);
+	pthread_mutex_destroy(&info->shared.lock);
+	pthread_mutex_destroy(&info->known_lock);
 	pthread_mutex_destroy(&info->open_lock);
 	free(info);
 }
@@ -254,6 +369,20 @@ static unsigned list_sampled_files(const struct debug_info *info, struct span bu
 	return nr;
 }
 
+/* Nothing needs to be unpacked of a file that was read before, as long as the same addresses are looked up. */
+static void leave_out_known(const struct debug_info *info, char *paths[], unsigned nr, bool lines)
+{
+	const unsigned flags = info->no_demangle ? LINE_CACHE_MANGLED : 0;
+	struct stat status;
+
+	for (unsigned i = 0; info->keeps_lines && i < nr; i++) {
+		if (!paths[i] || stat(paths[i], &status) || !line_cache_is_there(&status, flags, lines))
+			continue;
+		free(paths[i]);
+		paths[i] = NULL;
+	}
+}
+
 void debug_info_unpack_ahead(struct debug_info *info, const struct session *session, unsigned needs)
 {
 	const bool lines = needs & DEBUG_LINES;
@@ -264,6 +393,7 @@ void debug_info_unpack_ahead(struct debug_info *info, const struct session *sess
 	    !session_feature(session, FEATURE_BUILD_ID, &build_ids))
 		return;
 	const unsigned nr = list_sampled_files(info, build_ids, paths);
+	leave_out_known(info, paths, nr, lines);
 	pthread_mutex_lock(&info->open_lock);
 	if (!info->ahead)
 		info->ahead = debug_ahead_start(paths, nr, lines);
@@ -318,16 +448,12 @@ static void module_find_code(struct object *object, Elf *elf)
 }
 
 /* Kernel modules are relocatable files: their sections have no addresses before they are loaded. */
-static void module_open(struct debug_part *part, struct object *object)
+static void module_open(struct object *object, int fd)
 {
 	static const Dwfl_Callbacks callbacks = {.find_debuginfo = find_nothing,
 						 .section_address = dwfl_offline_section_address};
 	Dwarf_Addr bias;
 
-	int fd = dso_open(object->dso, part->info->symfs, DSO_DEBUG);
-
-	if (fd < 0)
-		fd = dso_open(object->dso, part->info->symfs, DSO_RUNTIME);
 	if (fd >= 0 && elf_file_is_refused(fd)) {
 		close(fd);
 		return;
@@ -394,6 +520,10 @@ static void set_alternate(struct object *object, const char *path)
 	if (!object->dwarf || !dwarf_alternate_name(object->dwarf, &name, &id))
 		return;
 	int fd = open_alternate(path, name, &id);
+	if (object->cache && fd < 0)
+		line_cache_spoil(object->cache); /* it may be there the next time */
+	else if (object->cache)
+		line_cache_note_file(object->cache, LINE_CACHE_ALTERNATE, fd);
 	object->alternate = fd < 0 ? NULL : dwarf_open(fd, false);
 	dwarf_set_alternate(object->dwarf, object->alternate);
 }
@@ -431,45 +561,154 @@ static void open_units(struct debug_part *part, struct object *object, int fd)
 {
 	object->is_whole = part->is_index && is_packed(fd);
 	object->dwarf = part->is_index ? NULL : debug_ahead_take(part->info->ahead, fd);
+	if (object->dwarf && object->cache)
+		line_cache_spend_ahead(object->cache);
 	if (object->dwarf || object->is_whole)
 		close(fd);
 	else
 		object->dwarf = dwarf_open(fd, false);
 }
 
-/* The debug information is in the object itself, or in a file of its own. */
-static void object_open_files(struct debug_part *part, struct object *object)
+/* The debug information is in the object itself, or in a file of its own; of modules either file has all. */
+struct object_files {
+	int runtime_fd, debug_fd; /* -1: none */
+	Elf *runtime;
+	bool is_here; /* in the object itself: debug_fd is another descriptor of it */
+};
+
+static struct object_files open_files(const struct debug_info *info, const struct dso *dso)
 {
+	struct object_files files = {.runtime_fd = -1, .debug_fd = -1};
 	bool packed;
 
-	object->runtime_fd = dso_open(object->dso, part->info->symfs, DSO_RUNTIME);
+	if (dso->kind == DSO_MODULE) {
+		files.debug_fd = dso_open(dso, info->symfs, DSO_DEBUG);
+		if (files.debug_fd < 0)
+			files.debug_fd = dso_open(dso, info->symfs, DSO_RUNTIME);
+		return files;
+	}
+	files.runtime_fd = dso_open(dso, info->symfs, DSO_RUNTIME);
+	if (files.runtime_fd < 0)
+		return files;
+	files.runtime = elf_file_begin(files.runtime_fd);
+	files.is_here = find_units(files.runtime, &packed);
+	files.debug_fd =
+		files.is_here ? fcntl(files.runtime_fd, F_DUPFD_CLOEXEC, 0) : dso_open(dso, info->symfs, DSO_DEBUG);
+	return files;
+}
+
+static void note_files(struct line_cache *cache, const struct object_files *files)
+{
+	if (files->runtime_fd >= 0)
+		line_cache_note_file(cache, LINE_CACHE_RUNTIME, files->runtime_fd);
+	if (files->debug_fd >= 0)
+		line_cache_note_file(cache, LINE_CACHE_DEBUG, files->debug_fd);
+}
+
+/* NULL: nothing is known of the files of the object, or there is no debug information. */
+static struct line_cache *open_cache(struct debug_info *info, const struct dso *dso)
+{
+	const unsigned flags = (info->no_demangle ? LINE_CACHE_MANGLED : 0) |
+			       (dso->kind == DSO_KERNEL ? LINE_CACHE_LINKED : 0) |
+			       (dso->kind == DSO_MODULE ? LINE_CACHE_MODULE : 0);
+	struct line_cache *cache = NULL;
+
+	pthread_mutex_lock(&info->open_lock);
+	struct object_files files = open_files(info, dso);
+	if (files.debug_fd >= 0)
+		cache = line_cache_new(flags, &dso->build_id);
+	if (cache)
+		note_files(cache, &files);
+	elf_end(files.runtime);
+	if (files.debug_fd >= 0)
+		close(files.debug_fd);
+	if (files.runtime_fd >= 0)
+		close(files.runtime_fd);
+	pthread_mutex_unlock(&info->open_lock);
+	if (cache)
+		line_cache_load(cache);
+	return cache;
+}
+
+/* NULL: out of memory. */
+static struct known_object *add_known_object(struct debug_info *info, const struct dso *dso)
+{
+	struct known_object *known = pool_take(&info->known_pool, sizeof(*known));
+
+	if (!known || hash_table_add(&info->known, (uintptr_t)dso, known))
+		return NULL;
+	known->dso = dso;
+	known->cache = open_cache(info, dso);
+	const uint32_t nr = known->cache ? line_cache_nr_texts(known->cache) : 0;
+	known->texts = nr ? calloc(nr, sizeof(*known->texts)) : NULL;
+	if (nr && !known->texts) {
+		line_cache_free(known->cache);
+		known->cache = NULL;
+	}
+	return known;
+}
+
+/* NULL: nothing is kept of that object. */
+static struct known_object *known_object_of(struct debug_info *info, const struct dso *dso)
+{
+	if (!info->keeps_lines || (dso->kind != DSO_FILE && dso->kind != DSO_KERNEL && dso->kind != DSO_MODULE))
+		return NULL;
+	_Atomic(struct known_object *) *recent = &info->recent[dso->age % (1 << RECENT_BITS)];
+	struct known_object *known = atomic_load_explicit(recent, memory_order_acquire);
+	if (known && known->dso == dso)
+		return known->cache ? known : NULL;
+	pthread_mutex_lock(&info->known_lock);
+	known = known_object_at(info, dso);
+	if (!known)
+		known = add_known_object(info, dso);
+	atomic_store_explicit(recent, known, memory_order_release); /* pairs with the load above */
+	pthread_mutex_unlock(&info->known_lock);
+	return known && known->cache ? known : NULL;
+}
+
+static void object_open_files(struct debug_part *part, struct object *object, const struct object_files *files)
+{
+	object->runtime_fd = files->runtime_fd;
+	object->runtime = files->runtime;
 	if (object->runtime_fd < 0)
 		return;
-	object->runtime = elf_file_begin(object->runtime_fd);
 	find_segments(object);
 	object->paths[0] = path_of(&part->pool, object->runtime_fd);
-	bool is_here = find_units(object->runtime, &packed);
-	int fd = is_here ? fcntl(object->runtime_fd, F_DUPFD_CLOEXEC, 0)
-			 : dso_open(object->dso, part->info->symfs, DSO_DEBUG);
-	if (fd < 0)
+	if (files->debug_fd < 0)
 		return;
-	object->paths[1] = is_here ? NULL : path_of(&part->pool, fd);
-	open_units(part, object, fd);
-	set_alternate(object, object->paths[!is_here]);
+	object->paths[1] = files->is_here ? NULL : path_of(&part->pool, files->debug_fd);
+	open_units(part, object, files->debug_fd);
+	set_alternate(object, object->paths[!files->is_here]);
 	/* What several objects have in common is mostly compressed. */
 	object->is_whole |= part->is_index && object->alternate;
 }
 
+/* Whether there may be another answer the next time; callers of what sets errno do not all pass it on. */
+static bool is_passing(int err)
+{
+	return err == ENOMEM || err == EIO || err == EMFILE || err == ENFILE;
+}
+
 static void object_open(struct debug_part *part, struct object *object, struct dso *dso)
 {
-	*object = (struct object){.dso = dso, .runtime_fd = -1};
-	pthread_mutex_lock(&part->info->open_lock);
-	if (dso->kind != DSO_MODULE)
-		object_open_files(part, object);
-	else if (!part->is_index)
-		module_open(part, object);
-	else
+	const struct known_object *known = known_object_of(part->info, dso);
+
+	*object = (struct object){.dso = dso, .runtime_fd = -1, .cache = known ? known->cache : NULL};
+	if (dso->kind == DSO_MODULE && part->is_index) {
 		object->is_whole = true; /* libdwfl would relocate it for each part */
+		return;
+	}
+	pthread_mutex_lock(&part->info->open_lock);
+	errno = 0;
+	const struct object_files files = open_files(part->info, dso);
+	if (object->cache)
+		note_files(object->cache, &files);
+	if (dso->kind == DSO_MODULE)
+		module_open(object, files.debug_fd);
+	else
+		object_open_files(part, object, &files);
+	if (object->cache && is_passing(errno))
+		line_cache_spoil(object->cache);
 	pthread_mutex_unlock(&part->info->open_lock);
 }
 
@@ -512,9 +751,10 @@ static bool linked_address(const struct object *object, uint64_t offset, uint64_
 }
 
 /* Units are read by different parts, each by one: they are found by an index that does not read them. */
-static struct route find_route(struct debug_info *info, struct dso *dso, uint64_t address)
+static struct route find_route(struct debug_info *info, const struct known_object *known, struct dso *dso,
+			       uint64_t address)
 {
-	struct route route = {.part = &info->parts[0], .unit_offset = UINT64_MAX};
+	struct route route = {.part = &info->parts[0], .unit_offset = UINT64_MAX, .cache = known ? known->cache : NULL};
 
 	if (info->nr_parts == 1)
 		return route;
@@ -532,9 +772,85 @@ static struct route find_route(struct debug_info *info, struct dso *dso, uint64_
 	return route;
 }
 
-unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address)
+/* Of what is known any part has the answers: the one that has those near to it, too. */
+static struct debug_part *known_part(struct debug_info *info, const struct dso *dso, uint64_t address)
 {
-	return (unsigned)(find_route(info, dso, address).part - info->parts);
+	return &info->parts[(hash_mix((uintptr_t)dso, address >> 8) >> 32) % info->nr_parts];
+}
+
+unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address, unsigned needs)
+{
+	const struct known_object *known = known_object_of(info, dso);
+
+	if (known &&
+	    line_cache_knows(known->cache, lasting_address(dso, address), needs & DEBUG_CHAINS, needs & DEBUG_LINES))
+		return (unsigned)(known_part(info, dso, address) - info->parts);
+	return (unsigned)(find_route(info, known, dso, address).part - info->parts);
+}
+
+/* An answer that an error has made is not kept; nor is any other then, as some may have been taken over from it. */
+static uint64_t begin_reading(const struct route *route)
+{
+	if (!route->cache)
+		return 0;
+	errno = 0;
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static void end_reading(const struct route *route, uint64_t began_ns)
+{
+	if (!route->cache)
+		return;
+	if (is_passing(errno))
+		line_cache_spoil(route->cache);
+	line_cache_spend(route->cache, clock_ns(CLOCK_MONOTONIC) - began_ns);
+}
+
+/* The one of all with that text, which is copied, or else must stay valid. Under the lock. NULL: out of memory. */
+static const char *shared_text(struct shared *shared, const char *text, bool copy)
+{
+	const uint64_t hash = hash_text(text);
+
+	for (struct hash_slot *slot = hash_table_find(&shared->texts, hash); slot;
+	     slot = hash_table_next(&shared->texts, slot))
+		if (strcmp(slot->item, text) == 0)
+			return slot->item;
+	char *added = copy ? pool_text(&shared->pool, text, strlen(text)) : (char *)text;
+	return added && hash_table_add(&shared->texts, hash, added) == 0 ? added : NULL;
+}
+
+static const char *shared_copy(struct shared *shared, const char *text)
+{
+	pthread_mutex_lock(&shared->lock);
+	const char *one = shared_text(shared, text, true);
+	pthread_mutex_unlock(&shared->lock);
+	return one;
+}
+
+/* Under the lock. NULL: out of memory. */
+static const char *known_text(struct shared *shared, const struct known_object *known, uint32_t number)
+{
+	const char *text = atomic_load_explicit(&known->texts[number], memory_order_relaxed);
+
+	if (text)
+		return text;
+	text = shared_text(shared, line_cache_text(known->cache, number), false);
+	/* Pairs with the load of known_path(). */
+	atomic_store_explicit(&known->texts[number], text, memory_order_release);
+	return text;
+}
+
+/* NULL: out of memory. */
+static const char *known_path(struct shared *shared, const struct known_object *known, uint32_t number)
+{
+	const char *path = atomic_load_explicit(&known->texts[number], memory_order_acquire);
+
+	if (path)
+		return path;
+	pthread_mutex_lock(&shared->lock);
+	path = known_text(shared, known, number);
+	pthread_mutex_unlock(&shared->lock);
+	return path;
 }
 
 /* The object with the unit at an address of a dso, and the address as the debug information counts. NULL: none. */
@@ -559,7 +875,10 @@ static struct scope *find_scope(struct object *object, struct dwarf_unit *unit, 
 		object->split = split_files_new(object->paths);
 	if (!object->functions && object->split)
 		object->functions = debug_functions_new(object->split);
-	return object->functions ? debug_functions_find(object->functions, unit, at) : NULL;
+	struct scope *scope = object->functions ? debug_functions_find(object->functions, unit, at) : NULL;
+	if (unit->id && object->cache)
+		line_cache_spoil(object->cache); /* it may be in any of many files */
+	return scope;
 }
 
 /*
@@ -623,7 +942,7 @@ static const char *find_path(struct debug_part *part, struct object *object, con
 	*added = (struct file_path){.unit = root->unit, .file = file};
 	if (line_table_path(table, file, die_text(root, DW_AT_comp_dir), &path) && !path.failed &&
 	    path.len <= MAX_PATH_BYTES)
-		added->path = pool_text(&part->pool, buf_text(&path), path.len);
+		added->path = shared_copy(&part->info->shared, buf_text(&path));
 	return added->path;
 }
 
@@ -688,8 +1007,25 @@ static const struct line_answer *find_line(const struct route *route, struct dso
 	if (!answer || hash_table_add(&part->lines, key, answer))
 		return NULL;
 	*answer = (struct line_answer){.dso = dso, .address = address, .frame = frame};
+	const uint64_t began_ns = begin_reading(route);
 	read_line(route, answer);
+	end_reading(route, began_ns);
 	return answer;
+}
+
+/* false: it is not known whether there is a line. */
+static bool find_known_line(struct debug_info *info, const struct known_object *known, const struct dso *dso,
+			    uint64_t address, unsigned frame, struct source_line *ret)
+{
+	uint32_t path;
+	unsigned line;
+
+	if (!known || !line_cache_find_line(known->cache, lasting_address(dso, address), frame, &path, &line))
+		return false;
+	*ret = (struct source_line){.line = line};
+	if (path != LINE_CACHE_NO_TEXT)
+		ret->path = known_path(&info->shared, known, path);
+	return true;
 }
 
 bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address, unsigned frame,
@@ -697,7 +1033,14 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 {
 	if (dso->bpf_lines)
 		return bpf_lines_find(dso->bpf_lines, dso->name, dso->id.file.inode, address, &ret->path, &ret->line);
-	const struct route route = find_route(info, dso, address);
+	const struct known_object *known = known_object_of(info, dso);
+	struct source_line line;
+	if (find_known_line(info, known, dso, address, frame, &line)) {
+		if (line.path)
+			*ret = line;
+		return line.path;
+	}
+	const struct route route = find_route(info, known, dso, address);
 	pthread_mutex_lock(&route.part->lock);
 	const struct line_answer *answer = find_line(&route, dso, address, frame);
 	pthread_mutex_unlock(&route.part->lock);
@@ -710,7 +1053,7 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 /* A function is inlined in many places; its name is in one. NULL: there are too many long ones; out of memory. */
 static const char *readable_name(struct debug_part *part, struct object *object, const char *name)
 {
-	char *known = hash_table_find_item(&object->names, (uintptr_t)name);
+	const char *known = hash_table_find_item(&object->names, (uintptr_t)name);
 
 	if (known)
 		return known;
@@ -722,28 +1065,51 @@ static const char *readable_name(struct debug_part *part, struct object *object,
 			return NULL;
 		part->long_name_bytes -= len;
 	}
-	char *copy = pool_text(&part->pool, shown, len);
-	return copy && hash_table_add(&object->names, (uintptr_t)name, copy) == 0 ? copy : NULL;
+	const char *copy = shared_copy(&part->info->shared, shown);
+	return copy && hash_table_add(&object->names, (uintptr_t)name, (char *)copy) == 0 ? copy : NULL;
 }
 
-/* One symbol for all places in `around`, so that chains that read the same are the same. NULL: likewise. */
+struct inlined_symbol {
+	struct symbol symbol;
+	const struct dso *dso;
+};
+
+/*
+ * One symbol for all places in `around`, so that chains that read the same are the same. The name is the one of all
+ * with its text. Under the lock. NULL: out of memory.
+ */
+static const struct symbol *shared_symbol(struct shared *shared, const struct dso *dso, const struct symbol *around,
+					  const char *name)
+{
+	const uint64_t key = hash_mix(hash_mix((uintptr_t)name, (uintptr_t)dso), around->start);
+
+	for (struct hash_slot *slot = hash_table_find(&shared->symbols, key); slot;
+	     slot = hash_table_next(&shared->symbols, slot)) {
+		const struct inlined_symbol *its = slot->item;
+		if (its->symbol.name == name && its->dso == dso && its->symbol.start == around->start)
+			return &its->symbol;
+	}
+	struct inlined_symbol *added = pool_take(&shared->pool, sizeof(*added));
+	if (!added || hash_table_add(&shared->symbols, key, added))
+		return NULL;
+	added->symbol = (struct symbol){.start = around->start, .end = around->end, .name = name, .inlined = true};
+	added->dso = dso;
+	return &added->symbol;
+}
+
+/* NULL: there are too many long names; out of memory. */
 static const struct symbol *inlined_symbol(struct debug_part *part, struct object *object, const struct symbol *around,
 					   const char *name)
 {
+	struct shared *shared = &part->info->shared;
 	const char *readable = readable_name(part, object, name);
-	const uint64_t key = hash_mix((uintptr_t)readable, (uintptr_t)around);
 
-	for (struct hash_slot *slot = hash_table_find(&object->symbols, key); slot;
-	     slot = hash_table_next(&object->symbols, slot)) {
-		const struct symbol *its = slot->item;
-		if (its->name == readable && its->start == around->start)
-			return its;
-	}
-	struct symbol *added = readable ? pool_take(&part->pool, sizeof(*added)) : NULL;
-	if (!added || hash_table_add(&object->symbols, key, added))
+	if (!readable)
 		return NULL;
-	*added = (struct symbol){.start = around->start, .end = around->end, .name = readable, .inlined = true};
-	return added;
+	pthread_mutex_lock(&shared->lock);
+	const struct symbol *symbol = shared_symbol(shared, object->dso, around, readable);
+	pthread_mutex_unlock(&shared->lock);
+	return symbol;
 }
 
 /* NULL: it has no name, or none any longer: likewise. */
@@ -753,8 +1119,11 @@ static const struct symbol *scope_symbol(struct debug_part *part, struct object 
 	if (scope->name && scope->around != around) {
 		scope->symbol = inlined_symbol(part, object, around, scope->name);
 		scope->around = around;
-		if (!scope->symbol)
+		if (!scope->symbol) {
 			scope->name = NULL; /* it is no frame, see find_call() */
+			if (object->cache)
+				line_cache_spoil(object->cache);
+		}
 	}
 	return scope->name ? scope->symbol : NULL;
 }
@@ -780,13 +1149,45 @@ static unsigned read_inlined(const struct route *route, struct dso *dso, const s
 	return nr;
 }
 
-/* NULL: out of memory. */
+/* What is known of an address. */
+struct known_names {
+	const struct known_object *known;
+	uint32_t numbers[INLINED_MOST];
+	unsigned nr;
+};
+
+_Static_assert((int)INLINED_MOST == LINE_CACHE_MOST_FRAMES, "all frames are kept");
+
+/* As read_inlined(). Without memory nothing is inlined. */
+static unsigned take_known(struct shared *shared, const struct known_names *names, const struct dso *dso,
+			   const struct symbol *around, const struct symbol *ret[INLINED_MOST])
+{
+	unsigned nr = 0;
+
+	pthread_mutex_lock(&shared->lock);
+	for (; nr < names->nr && nr + 1 < INLINED_MOST; nr++) {
+		const char *name = known_text(shared, names->known, names->numbers[nr]);
+		ret[nr] = name ? shared_symbol(shared, dso, around, name) : NULL;
+		if (!ret[nr]) {
+			nr = 0;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&shared->lock);
+	if (nr)
+		ret[nr++] = around;
+	return nr;
+}
+
+/* names: what is known; NULL: it has to be read. NULL: out of memory. */
 static const struct inlined *find_inlined(const struct route *route, struct dso *dso, const struct symbol *symbol,
-					  uint64_t address)
+					  uint64_t address, const struct known_names *names)
 {
 	struct debug_part *part = route->part;
 	uint64_t key = hash_mix((uintptr_t)symbol, address);
 	const struct symbol *functions[INLINED_MOST];
+	bool is_elsewhere = false;
+	unsigned nr;
 
 	for (struct hash_slot *slot = hash_table_find(&part->inlined, key); slot;
 	     slot = hash_table_next(&part->inlined, slot)) {
@@ -794,12 +1195,18 @@ static const struct inlined *find_inlined(const struct route *route, struct dso 
 		if (answer->symbol == symbol && answer->address == address)
 			return answer;
 	}
-	bool is_elsewhere;
-	unsigned nr = read_inlined(route, dso, symbol, address, functions, &is_elsewhere);
+	if (names) {
+		nr = take_known(&part->info->shared, names, dso, symbol, functions);
+	} else {
+		const uint64_t began_ns = begin_reading(route);
+		nr = read_inlined(route, dso, symbol, address, functions, &is_elsewhere);
+		end_reading(route, began_ns);
+	}
 	struct inlined *answer = pool_take(&part->pool, sizeof(*answer) + nr * sizeof(functions[0]));
 	if (!answer || hash_table_add(&part->inlined, key, answer))
 		return NULL;
-	*answer = (struct inlined){.symbol = symbol, .address = address, .nr = nr, .is_elsewhere = is_elsewhere};
+	*answer = (struct inlined){
+		.dso = dso, .symbol = symbol, .address = address, .nr = nr, .is_elsewhere = is_elsewhere};
 	memcpy(answer->functions, functions, nr * sizeof(functions[0]));
 	return answer;
 }
@@ -807,9 +1214,18 @@ static const struct inlined *find_inlined(const struct route *route, struct dso 
 const struct inlined *debug_info_inlined(struct debug_info *info, struct dso *dso, const struct symbol *symbol,
 					 uint64_t address)
 {
-	const struct route route = find_route(info, dso, address);
+	const struct known_object *known = known_object_of(info, dso);
+	struct known_names names = {.known = known};
+	struct route route = {.part = NULL};
+
+	const bool is_known =
+		known && line_cache_find_names(known->cache, lasting_address(dso, address), names.numbers, &names.nr);
+	if (is_known)
+		route.part = known_part(info, dso, address);
+	else
+		route = find_route(info, known, dso, address);
 	pthread_mutex_lock(&route.part->lock);
-	const struct inlined *answer = find_inlined(&route, dso, symbol, address);
+	const struct inlined *answer = find_inlined(&route, dso, symbol, address, is_known ? &names : NULL);
 	pthread_mutex_unlock(&route.part->lock);
 	return answer;
 }

@@ -2,7 +2,8 @@
 /*
  * debug_info: source lines and inlined functions of addresses, from the debug information of objects (DWARF). Each
  * object is opened when it is first needed; the least recently used ones are closed again. Any thread: with several
- * CPUs units of one object that is not compressed are read by several threads at once.
+ * CPUs units of one object that is not compressed are read by several threads at once. What was found is kept for later
+ * runs, if the options say so: analyze/dwarf/line_cache.h.
  */
 #pragma once
 
@@ -29,7 +30,7 @@ void debug_info_unpack_ahead(struct debug_info *info, const struct session *sess
 
 /* Two threads do not wait for each other that look up addresses with different numbers, less than DEBUG_INFO_PARTS. */
 enum { DEBUG_INFO_PARTS = 4 };
-unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address);
+unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address, unsigned needs);
 
 struct source_line {
 	const char *path; /* with the compilation directory, if that is known; valid until debug_info_free() */
@@ -45,6 +46,7 @@ bool debug_info_line(struct debug_info *info, struct dso *dso, uint64_t address,
 
 /* The functions at an address, innermost first: those that were inlined there, then the symbol whose code it is. */
 struct inlined {
+	struct dso *dso;
 	const struct symbol *symbol;
 	uint64_t address;
 	unsigned nr; /* at most INLINED_MOST; 0: nothing was inlined, or there is no debug information */

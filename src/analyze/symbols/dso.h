@@ -26,6 +26,7 @@ struct symbol_options {
 	enum { INLINE_UNWOUND /* of chains that are unwound here */, INLINE_ALL, INLINE_NONE } inlined;
 	bool no_demangle;                   /* --no-demangle: names as the linker has them */
 	bool demangle_kernel;               /* --demangle-kernel: those of the kernel and its modules, too */
+	bool line_cache;                    /* keep what was looked up in debug information for later runs */
 	bool ignore_vmlinux;                /* --ignore-vmlinux: the kernel's symbols come from kallsyms */
 	struct download_options download;   /* --debuginfod */
 	struct container_files *containers; /* borrowed; NULL: files of containers are not looked for */

@@ -53,7 +53,12 @@ void input_enter_sandbox(struct input_options *options, const char *output, enum
 {
 	if (!options->machine.symfs)
 		options->machine.containers = container_files_start();
-	sandbox_enter(output, options->machine.download.wanted ? flags | SANDBOX_DOWNLOADS : flags);
+	options->machine.line_cache = !options->no_line_cache;
+	if (options->machine.download.wanted)
+		flags |= SANDBOX_DOWNLOADS;
+	if (options->machine.line_cache)
+		flags |= SANDBOX_LINE_CACHE;
+	sandbox_enter(output, flags);
 }
 
 bool input_has_time_ranges(const struct input_options *options)

@@ -22,6 +22,7 @@ struct input_options {
 	bool force;
 	const char *time;      /* NULL: all */
 	bool time_since_first; /* its seconds are since the first sample */
+	bool no_line_cache;
 	struct symbol_options machine;
 };
 
@@ -91,6 +92,10 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 		 .help = "Make names of the kernel readable, too, such as those of its Rust code",                     \
 		 .set = option_set_flag,                                                                               \
 		 .offset = offsetof(type, field.machine.demangle_kernel)},                                             \
+		{.name = "no-line-cache",                                                                              \
+		 .help = "Neither keep nor use inlined functions and lines of the source in ~/.cache/millrace/lines",  \
+		 .set = option_set_flag,                                                                               \
+		 .offset = offsetof(type, field.no_line_cache)},                                                       \
 		{.name = "debuginfod",                                                                                 \
 		 .arg = "URLS",                                                                                        \
 		 .help = "Download debug information that is not here from these servers, or those of "                \
@@ -105,8 +110,7 @@ int input_set_inline(const struct option *, const char *arg, bool negated, void 
 		.offset = offsetof(type, field.machine.symfs)                                                          \
 	}
 
-/* The path that is read. */
-const char *input_path(const struct input_options *options);
+const char *input_path(const struct input_options *options); /* that is read */
 
 /* sandbox_enter() for a command that writes `output`; NULL: nothing. Behind pager_open(), before input_open(). */
 void input_enter_sandbox(struct input_options *options, const char *output, enum sandbox_flags flags);
@@ -138,12 +142,9 @@ void input_report_doubts(const struct machine *machine);
 
 /* What --debuginfod did. input_report_doubts() does this, too. NULL is fine. */
 void input_report_downloads(const struct machine *machine);
-
 /* To be called at the end: notes that records came too late to be sorted. */
 void input_report_late(const struct session *session);
-
 /* What periods of an event count: "ns", or "count": how often it occurred. */
 const char *input_event_unit(const struct event_desc *event);
-
 /* For "there is no such event": the names of those that a recording has, or the first ones and how to list all. */
 void input_put_events(const struct session *session, struct buf *out);

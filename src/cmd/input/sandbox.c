@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "analyze/dwarf/cache_files.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
@@ -105,6 +106,18 @@ static void allow_downloads(int ruleset, uint64_t rights)
 	allow(ruleset, cache, rights);
 }
 
+/* Files are made under another name, and take the place of older ones. */
+static void allow_line_cache(int ruleset, uint64_t known)
+{
+	const uint64_t rights = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
+				LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE;
+	AUTO_FD int fd = cache_directory_open(true);
+	struct landlock_path_beneath_attr below = {.allowed_access = rights & known, .parent_fd = fd};
+
+	if (fd >= 0)
+		syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &below, 0);
+}
+
 /* 0 or -errno. */
 static int restrict_files(const char *output, enum sandbox_flags flags)
 {
@@ -120,6 +133,8 @@ static int restrict_files(const char *output, enum sandbox_flags flags)
 		allow_output(ruleset, output, known & (uint64_t)MAKE_FILES);
 	if (flags & SANDBOX_DOWNLOADS)
 		allow_downloads(ruleset, known & (uint64_t)MAKE_FILES);
+	if (flags & SANDBOX_LINE_CACHE)
+		allow_line_cache(ruleset, known);
 	allow(ruleset, "/dev/tty", LANDLOCK_ACCESS_FS_WRITE_FILE);
 	allow(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE);
 	return syscall(SYS_landlock_restrict_self, ruleset, 0) ? -errno : 0;

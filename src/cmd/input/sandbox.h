@@ -12,6 +12,8 @@
 enum sandbox_flags {
 	SANDBOX_DOWNLOADS = 1 << 0, /* --debuginfod: sockets, and files in the cache of libdebuginfod */
 	SANDBOX_NETWORK = 1 << 1,   /* sockets */
+	/* Files in the directory of analyze/dwarf/cache_files.h, which is made: later readers take them for input. */
+	SANDBOX_LINE_CACHE = 1 << 2,
 };
 
 /*
