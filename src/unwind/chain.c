@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "unwind/calls.h"
 #include "unwind/frame.h"
 #include "unwind/last_chain.h"
 #include "unwind/object.h"
@@ -810,6 +811,65 @@ static enum unwind_end end_of_continued(struct unwind_cache *cache, const struct
 	return cached->keeps_fp || is_outermost_code(cache->arch, cached) ? UNWIND_CONTINUED : chain->end;
 }
 
+/* Where code is, for comparison. false: in no file with a table. */
+static bool find_place(const struct unwind_space *space, uint64_t pc, struct unwind_object **ret_object,
+		       uint64_t *ret_address)
+{
+	uint64_t offset;
+	struct unwind_object *object = space->find(space->ctx, pc, &offset);
+
+	*ret_object = object;
+	return object && unwind_object_state(object) == UNWIND_OBJECT_READY &&
+	       table_address(object->table, offset, ret_address);
+}
+
+/*
+ * What step_to_top_of_stack() has found may be the return address of an earlier call, in space that the sampled code
+ * has reserved and not written. The instruction before it has called a function that has returned since; and callers of
+ * its caller may be callers here as well, but for the first, which has called the sampled code, and not the function of
+ * the frame inside of it. calls_find() tells. It does not where what was called may have jumped to other code. The
+ * last byte of something else may look like the e8 of a direct call only where no call stands before the address. Of a
+ * frame without CFI the caller may be left out. May end as UNWIND_NOT_READY.
+ */
+static bool is_stale(struct unwind_cache *cache, const struct unwind_space *space, struct unwind_chain *chain)
+{
+	enum { MOST_CALLS = 8, NO_CALL = RULE_SIGNAL | RULE_TRAMPOLINE | RULE_SWITCH | RULE_NOT_CALLED };
+	struct unwind_object *object = NULL, *other, *missing;
+	uint64_t address, lacking = 0;
+	uint32_t called;
+
+	if (chain->nr < 2)
+		return false;
+	const struct cached *sampled = find_rule(cache, space, chain->ips[0], &missing);
+	const bool in_file = sampled && sampled->in_file && find_place(space, chain->ips[0], &object, &address);
+	const uint32_t place = in_file ? table_place(object->table, address) : 0;
+	const unsigned nr = in_file ? MOST_CALLS : 1;
+	for (unsigned i = 1, inner = 0; i < chain->nr && i <= nr; i++) {
+		const struct cached *cached = find_rule(cache, space, chain->ips[i], &missing);
+		if (!cached || cached->rule->flags & NO_CALL)
+			break;
+		const bool counts = !(inner & RULE_NO_CFI);
+		inner = cached->rule->flags;
+		if (!counts || !cached->in_file || !find_place(space, chain->ips[i], &other, &address) ||
+		    (i > 1 && other != object))
+			continue;
+		switch (calls_find(other, address + 1, cache->never_waits, &called)) {
+		case CALLED_KNOWN:
+			if (i > 1 ? called == place : !(called & TABLE_WITHOUT_CFI))
+				return true;
+			break;
+		case CALLED_NOT_READ: lacking = chain->ips[i]; break;
+		case CALLED_UNKNOWN: break;
+		}
+	}
+	if (lacking && find_place(space, lacking, &other, &address)) { /* the last one that is looked for */
+		chain->nr = 0;
+		chain->object = other;
+		chain->end = UNWIND_NOT_READY;
+	}
+	return false;
+}
+
 void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, const struct sample_regs *regs,
 		  struct span stack, struct unwind_chain *chain)
 {
@@ -829,7 +889,7 @@ void unwind_chain(struct unwind_cache *cache, const struct unwind_space *space, 
 		return;
 	first_frame(cache, regs, stack, &frame);
 	const uint64_t fp = frame.registers[cache->arch->fp], stack_start = frame.stack_start;
-	if (walk(cache, space, &frame, chain, STEP_BY_TOP) && !is_led_on(chain)) {
+	if (walk(cache, space, &frame, chain, STEP_BY_TOP) && (!is_led_on(chain) || is_stale(cache, space, chain))) {
 		first_frame(cache, regs, stack, &frame);
 		chain->nr = 0;
 		walk(cache, space, &frame, chain, STEP_BY_FRAME);

@@ -7,13 +7,16 @@
 #include "unwind/table.h"
 #include "unwind/unwind.h"
 
+struct calls;
 struct content;
 
 struct unwind_object {
 	struct unwind_tables *tables;
-	struct unwind_table *table; /* of UNWIND_OBJECT_READY */
-	struct content *content;    /* likewise; to which the table belongs */
-	_Atomic int state;          /* enum unwind_object_state */
+	struct unwind_table *table;    /* of UNWIND_OBJECT_READY */
+	struct content *content;       /* likewise; to which the table belongs */
+	_Atomic int state;             /* enum unwind_object_state */
+	bool has_file;                 /* else there is only a copy of the code's information; set before it is ready */
+	_Atomic(struct calls *) calls; /* of code that it has; NULL: none was looked at */
 	size_t id_bytes;
 	uint8_t id[]; /* the caller's */
 };

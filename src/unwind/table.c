@@ -810,15 +810,23 @@ static size_t find_last(const uint32_t *starts, size_t stride, size_t nr, uint32
 	return first;
 }
 
-/* The part that has the rows of the function at pc. false: there is none. */
-static bool find_part(const struct unwind_table *table, uint64_t pc, size_t *ret)
+/* The last function that begins at or before pc. false: there is none. */
+static bool find_function(const struct unwind_table *table, uint64_t pc, size_t *ret)
 {
 	enum { STRIDE = sizeof(struct table_function) / sizeof(uint32_t) };
 
 	if (!table->nr_functions || pc >= UINT32_MAX || pc < table->functions[0].start)
 		return false;
-	size_t function = find_last(&table->functions->start, STRIDE, table->nr_functions, (uint32_t)pc);
-	*ret = function / TABLE_PART_FUNCTIONS;
+	*ret = find_last(&table->functions->start, STRIDE, table->nr_functions, (uint32_t)pc);
+	return true;
+}
+
+/* The part that has the rows of the function at pc. false: there is none. */
+static bool find_part(const struct unwind_table *table, uint64_t pc, size_t *ret)
+{
+	if (!find_function(table, pc, ret))
+		return false;
+	*ret /= TABLE_PART_FUNCTIONS;
 	return true;
 }
 
@@ -839,6 +847,42 @@ struct table_rule table_find(struct unwind_table *table, uint64_t address)
 	const struct unwind_rule *rule = rule_at(table, find_number(table, address - table->base));
 
 	return (struct table_rule){rule, rule->flags & RULE_WIDE ? rule->wide : NULL};
+}
+
+uint32_t table_place(struct unwind_table *table, uint64_t address)
+{
+	size_t function;
+	const uint32_t nr = find_function(table, address - table->base, &function) ? (uint32_t)function + 1 : 0;
+
+	return nr << 1 | (table_find(table, address).rule->flags & RULE_NO_CFI ? TABLE_WITHOUT_CFI : 0);
+}
+
+bool table_function_at(struct unwind_table *table, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const uint64_t pc = address - table->base;
+	size_t function, row;
+
+	if (!find_function(table, pc, &function))
+		return false;
+	const struct table_part *part = part_of(table, function / TABLE_PART_FUNCTIONS);
+	if (!part || !part->nr_rows || pc < part->pcs[0])
+		return false;
+	const uint64_t next = function + 1 < table->nr_functions ? table->functions[function + 1].start : UINT32_MAX;
+	const size_t first = row = find_last(part->pcs, 1, part->nr_rows, (uint32_t)pc);
+	while (row + 1 < part->nr_rows && table_part_rules(part)[row] != NO_CFI && part->pcs[row] < next)
+		row++;
+	*ret_start = table->base + table->functions[function].start;
+	*ret_end = table->base + (part->pcs[row] < next ? part->pcs[row] : next);
+	return row > first;
+}
+
+bool table_may_begin_at(struct unwind_table *table, uint64_t address)
+{
+	size_t function;
+
+	return !find_function(table, address - table->base, &function) ||
+	       table->base + table->functions[function].start == address ||
+	       table_place(table, address) & TABLE_WITHOUT_CFI;
 }
 
 bool table_has(const struct unwind_table *table, uint64_t address)

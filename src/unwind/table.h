@@ -25,6 +25,7 @@ enum {
 	TABLE_RULE_BLOCK = 64,
 };
 
+enum { TABLE_WITHOUT_CFI = 1 };                          /* a bit of a place */
 static const uint32_t TABLE_OF_MORE = UINT32_C(1) << 31; /* sections are smaller */
 
 enum {
@@ -190,6 +191,16 @@ struct table_rule {
 struct table_rule table_find(struct unwind_table *table, uint64_t address);
 /* Whether it is there already: then table_find() takes no lock and makes nothing. */
 bool table_has(const struct unwind_table *table, uint64_t address);
+
+/*
+ * A number of the function at an address or, with TABLE_WITHOUT_CFI, of the code without CFI between two functions.
+ * Takes a lock, and makes rows, where table_find() does so.
+ */
+uint32_t table_place(struct unwind_table *table, uint64_t address);
+/* Likewise: the bounds of the function at an address. false: there is none with CFI. */
+bool table_function_at(struct unwind_table *table, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
+/* Likewise: a function begins there, or it is code without CFI. */
+bool table_may_begin_at(struct unwind_table *table, uint64_t address);
 
 /* The operations of an expression of a wide rule. */
 struct span table_expression(const struct wide_rule *wide, int32_t value);

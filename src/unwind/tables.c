@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/hash_table.h"
+#include "unwind/calls.h"
 #include "unwind/elf_cfi.h"
 #include "unwind/object.h"
 #include "unwind/siphash.h"
@@ -53,12 +54,19 @@ struct unwind_tables *unwind_tables_new(const char *arch, size_t max_bytes)
 	return tables;
 }
 
+static void object_free(struct unwind_object *object)
+{
+	if (object)
+		free(object->calls);
+	free(object);
+}
+
 void unwind_tables_free(struct unwind_tables *tables)
 {
 	if (!tables)
 		return;
 	for (size_t i = 0; i < tables->objects.nr_slots; i++)
-		free(tables->objects.slots[i].item);
+		object_free(tables->objects.slots[i].item);
 	for (size_t i = 0; i < tables->contents.nr_slots; i++) {
 		struct content *content = tables->contents.slots[i].item;
 		if (content)
@@ -313,6 +321,8 @@ int unwind_object_build(struct unwind_object *object, int fd, struct diag *reter
 	bool is_full = false;
 	int err = -ENOENT;
 
+	if (unwind_object_state(object) == UNWIND_OBJECT_READY && calls_read(object, fd))
+		return 0;
 	if (!claim(object))
 		return -EALREADY;
 	if (fd < 0) {
@@ -328,6 +338,7 @@ int unwind_object_build(struct unwind_object *object, int fd, struct diag *reter
 		elf.owned = input.owned;
 	}
 	elf_cfi_close(&elf);
+	object->has_file = true;
 	finish_build(object, content, is_full, begin);
 	return err;
 }
@@ -407,7 +418,7 @@ void unwind_object_free(struct unwind_object *object)
 		content_unref(tables, object->content, &table);
 	pthread_mutex_unlock(&tables->lock);
 	table_free(table);
-	free(object);
+	object_free(object);
 }
 
 size_t unwind_object_bytes(const struct unwind_object *object)

@@ -48,17 +48,17 @@ enum unwind_object_state unwind_object_state(const struct unwind_object *object)
 /*
  * Reads the unwind information of the file and lists its functions; takes some 10 ms for 100 MB of code, or as long as
  * the storage takes. Rows are made later, of some functions at a time. Files of the same content share one table. Any
- * thread, while others unwind; the file may be hostile. The caller keeps owning fd; below 0: the file could not be
- * opened. 0; -EALREADY: another thread builds the object or has built it; -ENOENT: no file, or it has no unwind
- * information; -ENOEXEC: no ELF file of that arch; -EBADMSG: without entries that cannot be understood, and without
- * what follows one whose length is impossible; -ENOMEM; -EFBIG: max_bytes.
+ * thread, while others unwind; the file may be hostile. The caller keeps owning fd; below 0: it could not be opened. 0;
+ * -EALREADY: another thread builds or has built it; -ENOENT: no file, or no unwind information; -ENOEXEC: no ELF file
+ * of that arch; -EBADMSG: without entries that cannot be understood, and what follows one whose length is impossible;
+ * -ENOMEM; -EFBIG. Of one that has its table: reads code that UNWIND_NOT_READY waits for, once, also if it cannot be.
  */
 int unwind_object_build(struct unwind_object *object, int fd, struct diag *reterr);
+bool unwind_object_lacks_code(const struct unwind_object *object); /* a chain waits; any thread */
 
 /*
- * Likewise, for code that is in memory and in no file: `bytes` of it, from offset 0 on. eh_frame: the call frame
- * information of the code; its addresses assume that it begins behind the code, at the next multiple of 8. It is
- * copied, and may be hostile, too.
+ * Likewise, for code in memory, without a file: `bytes` of it, from offset 0 on. eh_frame: its call frame information,
+ * whose addresses assume that it begins behind it, at the next multiple of 8. It is copied, and may be hostile, too.
  */
 int unwind_object_build_code(struct unwind_object *object, uint64_t bytes, struct span eh_frame);
 
@@ -100,7 +100,7 @@ enum unwind_end {
 	UNWIND_NO_CFI,       /* code without unwind information, and no frame pointer to follow to code */
 	UNWIND_BAD_MEMORY,   /* the CFI leads out of this stack or not to code: it is damaged, or was switched */
 	UNWIND_NO_OBJECT,    /* no file is mapped there or it cannot be read, and no frame pointer to follow to code */
-	UNWIND_NOT_READY,    /* the table of `object`, or a row of it, is yet to be made; nr is 0 */
+	UNWIND_NOT_READY,    /* the table of `object`, or a row, is yet to be made, or code to be read; nr is 0 */
 	UNWIND_NO_REGISTERS, /* no user registers or stack (kernel thread); of a 32-bit program: `recorded` */
 	UNWIND_NR_ENDS,
 };

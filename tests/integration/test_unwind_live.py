@@ -413,6 +413,47 @@ def test_what_is_no_code_is_no_frame(millrace, tmp_path, mode):
     assert len(samples) > 10 and all(names == ['spin'] for names in samples)
 
 
+WITH_A_STALE_CALLER = """
+__asm__(".globl fasm\\nfasm: push %rbx; sub $24, %rsp; mov %rdi, %rax; mov $20000, %ecx\\n"
+        "1: imul $3, %rax; inc %rax; dec %ecx; jnz 1b; add $24, %rsp; pop %rbx; ret");
+#define ALONE __attribute__((noinline, noclone))
+#define TOUCH(words) __asm__ volatile ("" : "+m"(words))
+unsigned long fasm(unsigned long number);
+static volatile unsigned long sink;
+ALONE unsigned long leaf(unsigned long n) { __asm__ volatile (""); return n * 3; }
+ALONE unsigned long helper(unsigned long n)
+{
+    unsigned long words[2] = {n, n}, result;
+    TOUCH(words);
+    result = leaf(n);
+    TOUCH(words);
+    return result + words[0];
+}
+ALONE unsigned long caller(unsigned long n) { unsigned long sum = helper(n); return sum + fasm(sum); }
+int main(void) { for (int i = 0; i < 20000; i++) sink += caller((unsigned long)i); }
+"""
+INDIRECT = 'unsigned long (*volatile call)(unsigned long) = fasm; return sum + call(sum);'
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or platform.machine() != 'x86_64', reason='needs gcc, of x86_64')
+@pytest.mark.parametrize('options', ([], ['-a'], ['-z'], ['--call-graph', 'dwarf']), ids=('file', 'all', 'z', 'dwarf'))
+@pytest.mark.parametrize('call', ('direct', 'indirect'))
+def test_who_was_called_before_is_no_caller(millrace, tmp_path, call, options):
+    """Assembler without unwind information that reserves stack: an old return address lies there, at its top."""
+    app, path, chains = tmp_path / 'app', tmp_path / 'perf.data', tmp_path / 'chains'
+    source = WITH_A_STALE_CALLER if call == 'direct' else \
+        WITH_A_STALE_CALLER.replace('return sum + fasm(sum);', INDIRECT)
+    subprocess.run(['gcc', '-O2', '-x', 'c', '-o', app, '-'], input=source, check=True, text=True)
+    millrace('record', '-F', '497', '-e', 'cpu-clock:u', '--call-graph', 'unwind', *options, '-o', path, '--', app)
+    if 'dwarf' in options:
+        millrace('unwind', '-i', path, '-o', chains)
+    for file in filter(pathlib.Path.exists, (path, chains)):
+        text = millrace('script', '-i', file, '-F', 'ip,sym').out
+        samples = [re.findall(r'^\s+[0-9a-f]+ (\S+)', sample, re.M) for sample in text.split('\n\n')]
+        samples = [names for names in samples if names and names[0] == 'fasm']
+        assert len(samples) > 20 and not [names for names in samples if 'helper' in names]
+
+
 WITH_A_HANDLER = """
 #include <signal.h>
 #include <sys/time.h>

@@ -129,6 +129,7 @@ struct process {
 	uint64_t ips[NR_WORDS], cfas[NR_WORDS];
 	struct unwind_chain chain;
 	unsigned nr_found; /* calls of find() */
+	int fd;            /* of the object's file; -1: not open */
 };
 
 static struct unwind_object *find(void *ctx, uint64_t pc, uint64_t *ret_offset)
@@ -157,6 +158,7 @@ static struct process *new_process(const char *arch, uint64_t mask)
 	struct process *process = calloc(1, sizeof(*process));
 
 	assert_non_null(process);
+	process->fd = -1;
 	process->tables = unwind_tables_new(arch, 1 << 20);
 	assert_non_null(process->tables);
 	process->object = unwind_tables_object(process->tables, "object", 6);
@@ -168,16 +170,22 @@ static struct process *new_process(const char *arch, uint64_t mask)
 	return process;
 }
 
-static int build(struct process *process, const struct fake_elf *elf)
+static int build_from(struct process *process, int fd)
 {
 	struct diag why = {""};
-	int fd = fake_elf_open(elf);
 
 	assert_true(fd >= 0);
 	int err = unwind_object_build(process->object, fd, &why);
-	close(fd);
 	int complete_err = err && err != -EBADMSG ? 0 : unwind_object_complete(process->object);
 	return err ? err : complete_err;
+}
+
+static int build(struct process *process, const struct fake_elf *elf)
+{
+	if (process->fd >= 0)
+		close(process->fd);
+	process->fd = fake_elf_open(elf);
+	return build_from(process, process->fd);
 }
 
 static int start(void **state)
@@ -199,16 +207,33 @@ static int end(void **state)
 
 	unwind_cache_free(process->cache);
 	unwind_tables_free(process->tables);
+	if (process->fd >= 0)
+		close(process->fd);
 	free(process);
 	return 0;
+}
+
+static void unwind_once(struct process *process, size_t nr_words)
+{
+	unwind_chain(process->cache, &process->space, &process->sampled,
+		     (struct span){process->words, nr_words * sizeof(process->words[0])}, &process->chain);
+}
+
+/* With the code that is needed. */
+static void unwind_sampled(struct process *process, size_t nr_words)
+{
+	unwind_once(process, nr_words);
+	if (process->chain.end != UNWIND_NOT_READY || !unwind_object_lacks_code(process->object))
+		return;
+	assert_int_equal(unwind_object_build(process->object, process->fd, NULL), 0);
+	unwind_once(process, nr_words);
 }
 
 /* A sample at that byte of the code. */
 static void unwind_at(struct process *process, uint64_t code, size_t nr_words)
 {
 	process->regs[IP] = BASE + code;
-	unwind_chain(process->cache, &process->space, &process->sampled,
-		     (struct span){process->words, nr_words * sizeof(process->words[0])}, &process->chain);
+	unwind_sampled(process, nr_words);
 }
 
 #define CHAIN(...) (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)
@@ -1264,6 +1289,164 @@ static void test_no_frame_yet(void **state)
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + GAP, BASE + OUTERMOST + 3));
 }
 
+/* A call behind which that return address is. */
+static void put_call(struct fake_elf *elf, uint32_t return_address, uint32_t target)
+{
+	const uint32_t distance = target - return_address;
+
+	elf->bytes[FAKE_ELF_CODE + return_address - 5] = 0xe8;
+	memcpy(elf->bytes + FAKE_ELF_CODE + return_address - 4, &distance, sizeof(distance));
+}
+
+/* SAVES calls several functions. Nothing was read of the code yet. */
+static struct process *new_caller(void)
+{
+	struct process *process = new_process("x86_64", SAMPLED_MASK);
+	struct fake_elf elf;
+
+	make_x86(&elf);
+	put_call(&elf, SAVES + 8, GAP);
+	put_call(&elf, SAVES + 0xd, FRAMELESS);
+	put_call(&elf, SAVES + 0x12, GAP + 0x10);
+	put_call(&elf, SAVES + 0x17, UINT32_MAX / 2);
+	memcpy(elf.bytes + FAKE_ELF_CODE + SAVES + 0x1c - 7, "\xff\x94\xe8\0\0\0\0", 7);
+	const uint32_t distance = GAP - (SAVES + 0x1c); /* of `call *distance(rax, rbp, 8)` */
+	memcpy(elf.bytes + FAKE_ELF_CODE + SAVES + 0x1c - 4, &distance, sizeof(distance));
+	memcpy(elf.bytes + FAKE_ELF_CODE + GAP + 0x10, "\xf3\x0f\x1e\xfa\xf2\xff\x25", 7);
+	assert_int_equal(build(process, &elf), -EBADMSG);
+	process->space.is_code = is_code;
+	process->regs[IP] = BASE + GAP + 4;
+	process->regs[SP] = STACK;
+	process->regs[BP] = 1;
+	process->words[0] = BASE + FRAMELESS + 8;
+	process->words[1] = BASE + SAVES + 8;
+	process->words[5] = BASE + OUTERMOST + 4;
+	return process;
+}
+
+/* In code without CFI the word at the top of the stack may be a return address of an earlier call. */
+static void test_stale_return_addresses(void **state)
+{
+	const uint64_t others[] = {SAVES + 0xd, SAVES + 0x12, SAVES + 0x17, SAVES + 0x1c, SAVES + 3};
+	struct process *process = new_caller();
+
+	(void)state;
+	unwind_at(process, GAP + 4, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP + 4));
+	/* It called that function, or one that jumps, or none of the file; or none directly. */
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		process->words[1] = BASE + others[i];
+		unwind_at(process, GAP + 4, 16);
+		assert_chain(process, UNWIND_COMPLETE,
+			     CHAIN(BASE + GAP + 4, BASE + FRAMELESS + 7, BASE + others[i] - 1, BASE + OUTERMOST + 3));
+	}
+	/* What it called has called itself, or what has called it again. */
+	process->words[0] = BASE + GAP + 8;
+	process->words[4] = STACK;
+	process->words[5] = BASE + SAVES + 8;
+	process->words[9] = BASE + OUTERMOST + 4;
+	process->regs[BP] = STACK + 4 * 8;
+	unwind_at(process, GAP + 4, 16);
+	assert_chain(process, UNWIND_COMPLETE,
+		     CHAIN(BASE + GAP + 4, BASE + GAP + 7, BASE + SAVES + 7, BASE + OUTERMOST + 3));
+	process->words[0] = BASE + FRAMELESS + 8;
+	process->words[1] = BASE + GAP + 8;
+	unwind_at(process, GAP + 4, 16);
+	assert_chain(
+		process, UNWIND_COMPLETE,
+		CHAIN(BASE + GAP + 4, BASE + FRAMELESS + 7, BASE + GAP + 7, BASE + SAVES + 7, BASE + OUTERMOST + 3));
+	end((void **)&process);
+}
+
+/* What was called before has returned, as it cannot have jumped to the code that was sampled. */
+static void test_functions_that_are_not_left(void **state)
+{
+	static const struct {
+		uint32_t at; /* in a function that ends with `ret` */
+		const char *code;
+		size_t bytes;
+		bool is_left;
+	} functions[] = {
+		{0, "", 0, false},
+		{0x1f, "\x90", 1, true},                      /* goes on behind its end */
+		{0x1b, "\xe8\0\0\0\x10", 5, false},           /* ends with a call */
+		{4, "\xe9\0\0\0\0", 5, false},                /* jumps in itself, */
+		{4, "\x0f\x84\xf6\xff\xff\xff", 6, false},    /* to its start, */
+		{4, "\xe9\0\1\0\0", 5, true},                 /* elsewhere, */
+		{4, "\x0f\x84\0\1\0\0", 6, true},             /* on a condition, */
+		{4, "\xe9\0\0\0\x10", 5, false},              /* to where no code is; */
+		{4, "\xff\xe0", 2, true},                     /* by a register, */
+		{4, "\x41\xff\x24\xc0", 4, true},             /* by a table; */
+		{4, "\xff\xd0", 2, false},                    /* calls */
+		{4, "\xe8\0\0\0\0", 5, true},                 /* its own middle, */
+		{4, "\xe8\xf7\xff\xff\xff", 5, false},        /* itself; */
+		{0x10, "\xeb\x0e", 2, true},                  /* jumps to the next function, */
+		{0x10, "\x74\x10", 2, false},                 /* not to its middle, */
+		{0x10, "\x74\x0a", 2, false},                 /* nor out, */
+		{0x1e, "\x7f\xc3", 2, false},                 /* or that is `ret` */
+		{0x1e, "\xeb\xc0", 2, true},                  /* ends with a jump */
+		{0, "\xf3\x0f\x1e\xfa\xe9\0\1\0\0", 9, true}, /* is a jump */
+		{0, "\xf2\xff\x25\0\0\0\0", 7, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		struct process *process = new_process("x86_64", SAMPLED_MASK);
+		struct fake_elf elf;
+		make_x86(&elf);
+		put_call(&elf, FRAMELESS + 8, RED_ZONE);
+		elf.bytes[FAKE_ELF_CODE + RED_ZONE + 0x1f] = 0xc3;
+		memcpy(elf.bytes + FAKE_ELF_CODE + RED_ZONE + functions[i].at, functions[i].code, functions[i].bytes);
+		assert_int_equal(build(process, &elf), -EBADMSG);
+		process->space.is_code = is_code;
+		process->regs[SP] = STACK;
+		process->regs[BP] = 1;
+		process->words[0] = BASE + FRAMELESS + 8;
+		process->words[1] = BASE + OUTERMOST + 4;
+		const uint64_t codes[] = {GAP + 4, OTHER - BASE + 4}; /* also from code without a file */
+		for (size_t k = 0; k < 2; k++) {
+			unwind_at(process, codes[k], 16);
+			if (process->chain.nr != (functions[i].is_left ? 3 : 1))
+				fail_msg("function %zu: %u frames", i, process->chain.nr);
+		}
+		end((void **)&process);
+	}
+}
+
+/* The code of a caller is read by others, once; where that is not possible it says nothing. */
+static void test_code_that_is_yet_to_be_read(void **state)
+{
+	struct process *process = new_caller();
+
+	(void)state;
+	assert_int_equal(unwind_object_build(process->object, process->fd, NULL), -EALREADY);
+	process->chain.never_waits = true;
+	unwind_once(process, 16);
+	assert_int_equal(process->chain.end, UNWIND_NOT_READY);
+	assert_false(unwind_object_lacks_code(process->object));
+	process->chain.never_waits = false;
+	unwind_once(process, 16);
+	assert_int_equal(process->chain.end, UNWIND_NOT_READY);
+	assert_int_equal(process->chain.nr, 0);
+	assert_ptr_equal(process->chain.object, process->object);
+	assert_true(unwind_object_lacks_code(process->object));
+	process->chain.never_waits = true;
+	unwind_once(process, 16);
+	assert_int_equal(process->chain.end, UNWIND_NOT_READY);
+	assert_int_equal(unwind_object_build(process->object, process->fd, NULL), 0);
+	assert_int_equal(unwind_object_build(process->object, process->fd, NULL), -EALREADY);
+	unwind_once(process, 16);
+	assert_chain(process, UNWIND_NO_CFI, CHAIN(BASE + GAP + 4));
+	end((void **)&process);
+	process = new_caller();
+	unwind_once(process, 16);
+	assert_int_equal(unwind_object_build(process->object, -1, NULL), 0);
+	unwind_once(process, 16);
+	assert_chain(process, UNWIND_COMPLETE,
+		     CHAIN(BASE + GAP + 4, BASE + FRAMELESS + 7, BASE + SAVES + 7, BASE + OUTERMOST + 3));
+	end((void **)&process);
+}
+
 /* What is no address of code by the maps ends the chain: there is no such frame. */
 static void test_callers_that_are_no_code(void **state)
 {
@@ -1349,8 +1532,7 @@ static void sample_some(struct process *process, uint64_t mask, uint64_t first, 
 
 	process->sampled.mask = mask;
 	memcpy(process->regs, values, sizeof(values));
-	unwind_chain(process->cache, &process->space, &process->sampled,
-		     (struct span){process->words, 16 * sizeof(process->words[0])}, &process->chain);
+	unwind_sampled(process, 16);
 }
 
 static void test_with_some_registers(void **state)
@@ -1826,8 +2008,9 @@ struct shared {
 static void *build_beside(void *arg)
 {
 	struct shared *shared = arg;
-	int err = build(shared->process, &shared->elf);
+	int fd = fake_elf_open(&shared->elf), err = build_from(shared->process, fd);
 
+	close(fd);
 	assert_true(err == -EBADMSG || err == -EALREADY);
 	shared->nr_built += err == -EBADMSG;
 	return NULL;
@@ -2223,6 +2406,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_chains_that_the_kernel_continues, start, end),
 		cmocka_unit_test_setup_teardown(test_stacks_that_go_switches, start, end),
 		cmocka_unit_test_setup_teardown(test_no_frame_yet, start, end),
+		cmocka_unit_test(test_stale_return_addresses),
+		cmocka_unit_test(test_functions_that_are_not_left),
+		cmocka_unit_test(test_code_that_is_yet_to_be_read),
 		cmocka_unit_test_setup_teardown(test_callers_that_are_no_code, start, end),
 		cmocka_unit_test_setup_teardown(test_bounds_of_addresses, start, end),
 		cmocka_unit_test_setup_teardown(test_with_some_registers, start, end),

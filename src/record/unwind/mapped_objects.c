@@ -354,7 +354,7 @@ static bool begin_to_build(struct mapped_objects *objects, struct mapped_object 
 {
 	while (object->is_being_built)
 		pthread_cond_wait(&objects->built, &objects->lock);
-	if (unwind_object_state(object->table) != UNWIND_OBJECT_NEW)
+	if (unwind_object_state(object->table) != UNWIND_OBJECT_NEW && !unwind_object_lacks_code(object->table))
 		return false;
 	object->is_being_built = true;
 	object->has_new_mapping = false;
@@ -388,7 +388,7 @@ void mapped_object_build(struct mapped_objects *objects, struct mapped_object *o
 	pthread_mutex_lock(&objects->lock);
 	end_building(objects, object, err);
 	pthread_mutex_unlock(&objects->lock);
-	if (fd < 0)
+	if (fd < 0 && unwind_object_state(object->table) != UNWIND_OBJECT_READY)
 		log_verbose("%s: no call chains through it: %s", object->name, strerror(-fd));
 	else if (err)
 		log_verbose("%s: %s", object->name, why.text[0] ? why.text : strerror(-err));
