@@ -817,6 +817,16 @@ def test_wall_time_of_a_thread_that_ran_with_events_off(millrace, tmp_path):
         assert (row['on_cpu'], row['period']) == (on_ns, on_ns)
 
 
+def test_wall_time_of_a_sample_before_the_start(millrace, tmp_path):
+    """Events that sample the CPU are enabled first, and only then it is known who waits."""
+    path, ms = tmp_path / 'perf.data', 10**6
+    made_recording(path, made_sample(7, 1000 * ms, 0, ms), made_wait(7, 1120 * ms, 0, 115 * ms, 0, BEGAN_EARLIER),
+                   made_sample(7, 1122 * ms, 0, ms))
+    events = json.loads(millrace('report', '-i', path, '--json', '--wall', '-s', 'tid').out)['events']
+    ((row,),) = [event['entries'] for event in events if event['entries']]
+    assert (row['on_cpu'], row['off_cpu_blocked']) == (3 * ms, 115 * ms)
+
+
 def test_wall_time_of_overwritten_rings(millrace, tmp_path):
     """Samples of the CPU that are older than the times off it tell nothing of what came behind them."""
     path, ms = tmp_path / 'perf.data', 10**6

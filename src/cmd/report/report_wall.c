@@ -319,6 +319,9 @@ int wall_take_off_cpu(struct wall *wall, const struct sample *sample, struct off
 		thread->unsampled_ns = without_excess(thread, thread->unsampled_ns);
 		return cut_wait(wall, sample->time, wait);
 	}
+	/* Events that sample the CPU were enabled before it was known who waits: it may have left since its sample. */
+	if (wait->flags & OFF_CPU_BEGAN_EARLIER)
+		set_on(thread, left_ns);
 	thread->unsampled_ns += time_on(wall, thread, left_ns);
 	if (wait->flags & OFF_CPU_UNKNOWN && thread->on_ns > left_ns) /* it was on the CPU by then */
 		wait->ns = sample->time > thread->on_ns ? sample->time - thread->on_ns : 0;
