@@ -47,6 +47,20 @@ def test_a_column_of_names_that_is_wider_than_a_write(millrace, tmp_path):
     assert columns == [' ' * len(names[1]) + 'a'] * 3 + [' ' + names[1]]
 
 
+def test_names_before_a_shorter_one(millrace, tmp_path):
+    """As threads that name themselves after each of their tasks: what differs at the end is not cut off."""
+    names = ['renamed-often-1', 'renamed-often-2', 'ab']
+    attr = perf_file.attr(type=1, sample_period=1, sample_type=1 | 2 | 4, bits=1 << 9 | 1 << 18)  # comm, sample_id_all
+    records = b''
+    for time, name in enumerate(names, 1):
+        body = struct.pack('<2I', 7, 7) + name.encode().ljust(16, b'\0') + struct.pack('<2IQ', 7, 7, 10 * time)
+        records += struct.pack('<IHH', 3, 0, 8 + len(body)) + body
+        records += perf_file.sample(2, 4096, 7 << 32 | 7, 10 * time + 1)
+    (tmp_path / 'data').write_bytes(perf_file.build([attr], {}, records=records + perf_file.FINISHED_ROUND))
+    out = millrace('report', '-i', tmp_path / 'data', '-s', 'comm').out
+    assert sorted(re.findall(r'^ +33\.33% +(\S+) *$', out, re.M)) == sorted(names), out
+
+
 @pytest.fixture(scope='module')
 def recording(millrace, programs, tmp_path_factory):
     """recording(option, ...) -> a file of what bears such names."""

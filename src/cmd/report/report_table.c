@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/diag.h"
 #include "base/escape.h"
+#include "base/hash_table.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/text/details_text.h"
 #include "cmd/text/ordered_text.h"
@@ -140,6 +141,44 @@ static const char *table_title(const struct table *table, enum hist_column colum
 	return place_column_title(column);
 }
 
+/* Of names that tasks had earlier, as they are printed. */
+static size_t longest_earlier_comm(const struct table *table)
+{
+	size_t longest = 0;
+
+	for (size_t i = 0; i < table->nr; i++) {
+		const struct hist_place *place = &table->entries[i]->place;
+		if (place->filtered || !place->comm || place->comm == place->task->comm)
+			continue;
+		AUTO_ESCAPED shown = escaped_text(place->comm->text);
+		longest = (size_t)shown.len > longest ? (size_t)shown.len : longest;
+	}
+	return longest;
+}
+
+/* They are cut to the width of the last ones, as in perf, unless two of them would be the same then. */
+static void measure_earlier_comms(struct table *table)
+{
+	struct hash_table cut = {0}; /* by a hash of what is printed of it: the name */
+	const size_t longest = longest_earlier_comm(table), width = table->width[HIST_COMM];
+	bool differ = true;
+
+	for (size_t i = 0; i < table->nr && longest > width && differ; i++) {
+		const struct hist_place *place = &table->entries[i]->place;
+		if (place->filtered || !place->comm)
+			continue;
+		AUTO_ESCAPED shown = escaped_text(place->comm->text);
+		const uint64_t hash = hash_bytes(shown.text, (size_t)shown.len < width ? (size_t)shown.len : width);
+		const char *other = hash_table_find_item(&cut, hash);
+		differ = !other || strcmp(other, place->comm->text) == 0;
+		if (!other && hash_table_add(&cut, hash, (void *)place->comm->text))
+			break; /* out of memory: they are cut */
+	}
+	hash_table_fini(&cut);
+	if (!differ)
+		widen(table, HIST_COMM, longest);
+}
+
 static void measure(struct table *table)
 {
 	for (unsigned column = 0; column < HIST_COLUMNS; column++) {
@@ -155,6 +194,7 @@ static void measure(struct table *table)
 	for (size_t i = 0; i < table->nr; i++)
 		if (!table->entries[i]->place.filtered)
 			measure_entry(table, &table->entries[i]->place);
+	measure_earlier_comms(table);
 }
 
 static bool has_column(const struct table *table, enum hist_column column)
