@@ -97,7 +97,7 @@ static void *read_addresses(void *ctx)
 		if (!debug_info_line(reader->info, reader->dso, address, 0, &reader->lines[i]))
 			reader->lines[i] = (struct source_line){"", 0};
 		reader->inlined[i] = debug_info_inlined(reader->info, reader->dso, &whole, address);
-		reader->parts |= 1u << debug_info_part(reader->info, reader->dso, address, DEBUG_CHAINS);
+		reader->parts |= 1u << debug_info_part(reader->info, reader->dso, address);
 	}
 	return NULL;
 }

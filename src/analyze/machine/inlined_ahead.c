@@ -85,11 +85,8 @@ static void sort_some(struct inlined_ahead *ahead)
 	unsigned parts[TAKEN_AT_ONCE], nr = take_some(&ahead->added, places), nr_dropped = 0;
 
 	pthread_mutex_unlock(&ahead->lock);
-	for (unsigned i = 0; i < nr; i++) {
-		const unsigned needs =
-			places[i].is_line ? DEBUG_LINES : DEBUG_CHAINS | (ahead->lines ? DEBUG_LINES : 0);
-		parts[i] = debug_info_part(ahead->info, places[i].dso, places[i].address, needs);
-	}
+	for (unsigned i = 0; i < nr; i++)
+		parts[i] = debug_info_part(ahead->info, places[i].dso, places[i].address);
 	pthread_mutex_lock(&ahead->lock);
 	for (unsigned i = 0; i < nr; i++)
 		nr_dropped += !queue_add(&ahead->parts[parts[i]], &places[i]);
@@ -205,6 +202,11 @@ static void pass_on(struct inlined_ahead *ahead)
 
 void inlined_ahead_add(struct inlined_ahead *ahead, const struct inlined_place *place)
 {
+	const unsigned needs = place->is_line ? DEBUG_LINES : DEBUG_CHAINS | (ahead->lines ? DEBUG_LINES : 0);
+
+	/* To hand it over takes longer. */
+	if (debug_info_is_known(ahead->info, place->dso, place->address, needs))
+		return;
 	ahead->fresh[ahead->nr_fresh++] = *place;
 	if (ahead->nr_fresh == TAKEN_AT_ONCE)
 		pass_on(ahead);

@@ -778,14 +778,17 @@ static struct debug_part *known_part(struct debug_info *info, const struct dso *
 	return &info->parts[(hash_mix((uintptr_t)dso, address >> 8) >> 32) % info->nr_parts];
 }
 
-unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address, unsigned needs)
+unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address)
+{
+	return (unsigned)(find_route(info, known_object_of(info, dso), dso, address).part - info->parts);
+}
+
+bool debug_info_is_known(struct debug_info *info, struct dso *dso, uint64_t address, unsigned needs)
 {
 	const struct known_object *known = known_object_of(info, dso);
 
-	if (known &&
-	    line_cache_knows(known->cache, lasting_address(dso, address), needs & DEBUG_CHAINS, needs & DEBUG_LINES))
-		return (unsigned)(known_part(info, dso, address) - info->parts);
-	return (unsigned)(find_route(info, known, dso, address).part - info->parts);
+	return known &&
+	       line_cache_knows(known->cache, lasting_address(dso, address), needs & DEBUG_CHAINS, needs & DEBUG_LINES);
 }
 
 /* An answer that an error has made is not kept; nor is any other then, as some may have been taken over from it. */

@@ -30,7 +30,10 @@ void debug_info_unpack_ahead(struct debug_info *info, const struct session *sess
 
 /* Two threads do not wait for each other that look up addresses with different numbers, less than DEBUG_INFO_PARTS. */
 enum { DEBUG_INFO_PARTS = 4 };
-unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address, unsigned needs);
+unsigned debug_info_part(struct debug_info *info, struct dso *dso, uint64_t address);
+
+/* Whether an earlier run has found what is needed at an address, so that to look it up takes no time to speak of. */
+bool debug_info_is_known(struct debug_info *info, struct dso *dso, uint64_t address, unsigned needs);
 
 struct source_line {
 	const char *path; /* with the compilation directory, if that is known; valid until debug_info_free() */
