@@ -51,9 +51,10 @@ static uint64_t unwind_batch(struct run *run)
 	uint64_t ips[MOST_FRAMES], nr_frames = 0;
 	struct unwind_chain chain = {.ips = ips, .max = MOST_FRAMES};
 
-	for (unsigned i = 0; i < run->nr; i++)
+	for (unsigned i = 0; i < run->nr; i++) {
 		machine_unwind(run->machine, run->batch[i].task, &run->batch[i].sample, &chain);
-	nr_frames += chain.nr;
+		nr_frames += chain.nr;
+	}
 	return nr_frames;
 }
 
