@@ -422,6 +422,22 @@ def test_two_files_with_one_build_id(millrace, builds, tmp_path, gone, options):
         assert re.findall(r'\[\.\] (\S+)', out) == [name], out
 
 
+def test_a_bundle_has_what_ran(millrace, builds, tmp_path):
+    """Not what another recording has kept of another file with that build-id."""
+    build_id = 'ef' * 20
+    for nr, name in enumerate(['hot_v1_a', 'hot_v2_a_longer_name'], 1):
+        subprocess.run(['gcc', '-O1', '-fno-plt', f'-Wl,--build-id=0x{build_id}', f'-DNAME={name}', '-DPAD=1', '-o',
+                        tmp_path / f'same{nr}', builds / 'hot.c'], check=True)
+    place = tmp_path / 'own-home' / '.debug' / '.build-id' / build_id[:2] / build_id[2:]
+    place.mkdir(parents=True)
+    shutil.copy(tmp_path / 'same1', place / 'elf')
+    (tmp_path / 'run').write_text(RUN)
+    data = record(millrace, builds, tmp_path, 'cp same2 $A; export HELD=y RECORDER=$PPID; sh run ./$A; rm $A',
+                  '--bundle', keep=())
+    share, _ = report(millrace, data)
+    assert share['hot_v2_a_longer_name'] > 0 and share['hot_v1_a'] == share['address'] == 0
+
+
 @pytest.mark.parametrize('build_id', ['0xabcdef0123', '0x' + 'ab' * 27])
 def test_build_id_of_any_length(millrace, builds, tmp_path, build_id):
     """As of a commit; linkers do not pad it."""

@@ -117,27 +117,26 @@ static int copy_split(struct cache_entry *entry, int elf, int debug, bool is_cop
 	return err;
 }
 
-/* -ENOENT: there is no such object any more. */
+/*
+ * What the recording has kept there is what ran: another file may have its build-id, here or in ~/.debug. -ENOENT:
+ * there is no such object any more.
+ */
 static int copy_object(struct cache_entry *entry, struct dso *dso, struct bundle_place *place)
 {
-	AUTO_FD int elf = dso_open(dso, "", DSO_RUNTIME);
-	AUTO_FD int debug = dso->kind == DSO_FILE ? dso_open(dso, "", DSO_DEBUG) : -1;
-	const bool is_here = elf >= 0;
-	int err = elf;
-
 	entry->leaf = dso->kind == DSO_VDSO ? "vdso" : "elf";
-	if (is_here) {
+	const bool is_kept = object_cache_has(entry);
+	dso->table->bundle = is_kept ? place->path : NULL;
+	AUTO_FD int elf = dso_open(dso, "", DSO_RUNTIME);
+	dso->table->bundle = NULL;
+	AUTO_FD int debug = dso->kind == DSO_FILE ? dso_open(dso, "", DSO_DEBUG) : -1;
+	int err = is_kept ? 0 : elf;
+
+	if (!is_kept && elf >= 0)
 		err = object_cache_put_file(entry, elf, UINT64_MAX, NULL);
-	} else if (object_cache_has(entry)) { /* the recording has kept it there */
-		err = 0;
-		dso->table->bundle = place->path;
-		elf = dso_open(dso, "", DSO_RUNTIME);
-		dso->table->bundle = NULL;
-	}
 	entry->leaf = "debug";
 	if (!err && debug >= 0)
 		err = object_cache_put_file(entry, debug, UINT64_MAX, NULL);
-	return err || dso->kind != DSO_FILE ? err : copy_split(entry, elf, debug, !is_here, place->result);
+	return err || dso->kind != DSO_FILE ? err : copy_split(entry, elf, debug, is_kept, place->result);
 }
 
 static int keep(struct dso_table *dsos, struct cache_entry *copy, struct bundle_place *place)
