@@ -178,6 +178,32 @@ static void test_children(void **state)
 	waits_free(waits);
 }
 
+/* While events are disabled many tasks may come and go: none is kept. */
+static void test_tasks_that_end_before_the_start(void **state)
+{
+	(void)state;
+	for (int mode = 0; mode < 3; mode++) {
+		const bool leaves = mode > 0, states_known = mode < 2;
+		struct waits *waits = waits_new(&(struct waits_params){.states_known = states_known, .emit = see});
+		const struct waits_place forked = {.time_ns = 100, .pid = TASK, .tid = TASK};
+		const struct waits_place known = {.time_ns = 200, .pid = TASK + 1, .tid = TASK + 1};
+		assert_non_null(waits);
+		nr_seen = 0;
+		assert_int_equal(waits_know(waits, TASK + 1, TASK + 1), 0);
+		assert_int_equal(waits_fork(waits, &forked), 0);
+		assert_int_equal(waits_exit(waits, &forked, leaves), 0);
+		assert_int_equal(waits_exit(waits, &known, leaves), 0);
+		/* Without states its last switch would look like the beginning of a wait. */
+		assert_int_equal(waits_knows(waits, TASK), leaves && !states_known);
+		waits_start(waits, 1000);
+		for (uint32_t tid = TASK; tid <= TASK + 1 && !leaves; tid++) /* others have these numbers by then */
+			waits_found(waits, tid, SLEEPING, 1100);
+		assert_int_equal(waits_stop(waits, 2000), 0);
+		assert_int_equal(nr_seen, 0);
+		waits_free(waits);
+	}
+}
+
 static void test_states(void **state)
 {
 	struct waits *waits = start(0, 0);
@@ -757,6 +783,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tasks_that_were_not_seen),
 		cmocka_unit_test(test_children),
+		cmocka_unit_test(test_tasks_that_end_before_the_start),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_memory_of_stacks),
 		cmocka_unit_test(test_wake_up_on_the_way_out),

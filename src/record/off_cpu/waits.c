@@ -551,6 +551,9 @@ int waits_exit(struct waits *waits, const struct waits_place *place, bool leaves
 
 	if (err || !task)
 		return err;
+	/* Its last switch tells nothing that is not known; one that was there before must not count as asleep later. */
+	if (task->where == UNSEEN && !waits->started && task->forked && (!leaves || known_by_state))
+		return end_task(waits, task, place->time_ns);
 	if (task->where == UNSEEN && waits->started && waits->start_ns) {
 		/* It ran all the time; or switches of it were lost, and it may have waited before as well. */
 		task->where = has_gap(waits, waits->start_ns, place->time_ns) ? OFF : ON;

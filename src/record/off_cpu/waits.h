@@ -67,7 +67,7 @@ bool waits_has(const struct waits *waits, uint32_t tid);
 /* Was anything told of that task? */
 bool waits_knows(const struct waits *waits, uint32_t tid);
 
-/* Did waits_fork() tell of it? Of one that ended before waits_start() it may still be known. */
+/* Did waits_fork() tell of it? */
 bool waits_is_child(const struct waits *waits, uint32_t tid);
 
 /* A task existed before the start; whether it runs is not known. */
