@@ -124,6 +124,41 @@ def test_a_program_that_was_built_again(run, program, read, tmp_path, in_place):
     assert len(cached(tmp_path)) >= 1
 
 
+def built_with(tmp_path, *options):
+    build(tmp_path, 0, 'inner')
+    subprocess.run(['gcc', '-O2', '-g', *options, '-o', 'hot', 'hot.c'], cwd=tmp_path, check=True)
+
+
+def test_what_several_objects_have_in_common(run, program, read, tmp_path):
+    """dwz(1) has moved it into another file, which may go or be replaced."""
+    if not shutil.which('dwz'):
+        pytest.skip('dwz is not installed')
+    built_with(tmp_path)
+    run(['dwz', '-m', tmp_path / 'common', '-M', tmp_path / 'common', 'hot', 'new'], cwd=tmp_path)
+    record(run, program, tmp_path)
+    wanted = read(tmp_path, COMMANDS[1], '--no-line-cache')
+    assert [read(tmp_path, COMMANDS[1]) for _ in range(2)] == [wanted] * 2 and 'inner_7' in wanted[0]
+    assert any(file.stat().st_size > 10000 for file in cached(tmp_path))
+    os.rename(tmp_path / 'common', tmp_path / 'gone')
+    without = read(tmp_path, COMMANDS[1], '--no-line-cache')
+    assert [read(tmp_path, COMMANDS[1]) for _ in range(2)] == [without] * 2 and 'inner_7' not in without[0]
+    os.rename(tmp_path / 'gone', tmp_path / 'common')
+    assert [read(tmp_path, COMMANDS[1]) for _ in range(2)] == [wanted] * 2
+
+
+def test_split_debug_information_is_not_kept(run, program, read, tmp_path):
+    """It is found in a file today, and may be in another one, or in none, tomorrow."""
+    built_with(tmp_path, '-gsplit-dwarf')
+    record(run, program, tmp_path)
+    for there in True, False:
+        for file in [] if there else list(tmp_path.glob('*.dwo')):
+            file.unlink()
+        wanted = read(tmp_path, COMMANDS[1], '--no-line-cache')
+        assert [read(tmp_path, COMMANDS[1]) for _ in range(2)] == [wanted] * 2
+        assert ('inner_7' in wanted[0]) == there
+    assert all(file.stat().st_size < 10000 for file in cached(tmp_path))
+
+
 def test_several_at_a_time(read, recorded, tmp_path):
     wanted = read(recorded, COMMANDS[1], '--no-line-cache')
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
