@@ -2498,10 +2498,14 @@ static void test_memory_is_full_of_what_is_compressed(void **state)
 		assert_int_equal(writer_open(&ops, &(struct writer_params){.fd = -1}, &inner), 0);
 		assert_int_equal(pipeline_open(pool, inner, &writer), 0);
 		while (!full && accepted < 3ULL * BUDGET) {
+			/* else batches go as they are, where workers get too little of the CPUs */
+			while (batch_pool_stats(pool).nr_to_pack > 2)
+				sched_yield();
 			int64_t bytes = writer_take(writer, &(struct span){chunk, sizeof(chunk)}, 1);
 			struct batch_pool_stats stats = batch_pool_stats(pool);
-			/* all but the one that is filled */
-			full = bytes < 0 && stats.nr_unwritten + 1 >= pool->nr_jobs + pool->nr_spare_used;
+			/* all but the one that is filled, and no worker has to come first */
+			full = bytes < 0 && !stats.nr_to_pack && !stats.nr_packing &&
+			       stats.nr_unwritten + 1 >= pool->nr_jobs + pool->nr_spare_used;
 			accepted += bytes > 0 ? (uint64_t)bytes : 0;
 			if (bytes < 0)
 				sched_yield();
