@@ -125,6 +125,21 @@ static struct unwind_object *look_up(struct unwind_cache *cache, const struct un
 	return NULL;
 }
 
+/* Not inline: where the rule is there already, as most are, find_rule() saves no registers then. */
+__attribute__((noinline)) static const struct cached *find_new_rule(struct unwind_cache *cache,
+								    const struct unwind_space *space, uint64_t pc,
+								    struct cached *entry,
+								    struct unwind_object **ret_object)
+{
+	struct unwind_object *object = look_up(cache, space, pc, entry);
+
+	if (!object)
+		return entry;
+	entry->generation = 0;
+	*ret_object = object;
+	return NULL;
+}
+
 /* NULL: the table of *ret_object is not ready. */
 static const struct cached *find_rule(struct unwind_cache *cache, const struct unwind_space *space, uint64_t pc,
 				      struct unwind_object **ret_object)
@@ -134,12 +149,7 @@ static const struct cached *find_rule(struct unwind_cache *cache, const struct u
 
 	if (entry->pc == pc && entry->generation == space->generation && space->generation)
 		return entry;
-	struct unwind_object *object = look_up(cache, space, pc, entry);
-	if (!object)
-		return entry;
-	entry->generation = 0;
-	*ret_object = object;
-	return NULL;
+	return find_new_rule(cache, space, pc, entry, ret_object);
 }
 
 /* ---- steps: GO_ON, or why there is no caller ---- */
@@ -645,12 +655,15 @@ static void note_innermost(struct new_frames *new, const struct cached *cached, 
 /* The frames of the last chain that this one has met. How it ends. */
 static enum unwind_end take_met(const struct meeting *meeting, struct unwind_chain *chain)
 {
-	for (size_t i = meeting->nr; i-- > 0;) {
-		if (chain->nr == chain->max)
-			return UNWIND_FULL;
-		chain->ips[chain->nr++] = meeting->last->frames[i].pc - 1;
-	}
-	return UNWIND_COMPLETE;
+	const struct last_frame *const frames = meeting->last->frames;
+	uint64_t *const ips = chain->ips;
+	size_t left = meeting->nr;
+	unsigned nr = chain->nr;
+
+	while (left && nr < chain->max)
+		ips[nr++] = frames[--left].pc - 1;
+	chain->nr = nr;
+	return left ? UNWIND_FULL : UNWIND_COMPLETE;
 }
 
 const char *unwind_end_text(enum unwind_end end)
@@ -750,12 +763,15 @@ static bool take_last(struct unwind_cache *cache, const struct unwind_space *spa
 {
 	const struct unwind_arch *arch = cache->arch;
 	const uint64_t pc = regs->regs[cache->pc_position], sp = regs->regs[cache->positions[arch->sp]];
-	const struct frame frame = {.stack = stack.ptr, .stack_start = sp, .stack_bytes = stack.len};
 	struct unwind_object *missing;
 	struct meeting meeting;
+	struct frame frame; /* only the stack: to clear the rest would take as long as what follows */
 
 	if (!chain->thread || !space->generation || chain->cfas || !chain->max || !cache->whole)
 		return false;
+	frame.stack = stack.ptr;
+	frame.stack_start = sp;
+	frame.stack_bytes = stack.len;
 	struct last_chain *last = last_chain_of(cache->last, chain->thread, space->generation);
 	if (!last->innermost_rule || last->innermost.sp != sp)
 		return false;

@@ -38,9 +38,9 @@ static inline bool frame_register(const struct frame *frame, uint64_t nr, uint64
 /* Eight bytes of the stack. */
 static inline bool frame_load(const struct frame *frame, uint64_t address, uint64_t *ret)
 {
-	uint64_t offset = address - frame->stack_start;
+	uint64_t offset = address - frame->stack_start, end;
 
-	if (offset >= frame->stack_bytes || frame->stack_bytes - offset < sizeof(*ret))
+	if (__builtin_add_overflow(offset, sizeof(*ret), &end) || end > frame->stack_bytes)
 		return false;
 	memcpy(ret, frame->stack + offset, sizeof(*ret));
 	return true;

@@ -14,39 +14,18 @@ struct last_chain *last_chain_of(struct last_chain chains[NR_LAST_CHAINS], uint6
 	return last;
 }
 
-/* Whether the stack still has what led from a frame to its caller; NULL: it is the outermost. */
-static inline bool leads_to(const struct last_frame *last, const struct last_frame *caller, const struct frame *frame,
-			    uint64_t address_bits)
-{
-	const uint64_t pc = caller ? caller->pc : 0;
-	uint64_t word;
-
-	return (!last->ra_at || (frame_load(frame, last->ra_at, &word) && (word & address_bits) == pc)) &&
-	       (!last->fp_at || (frame_load(frame, last->fp_at, &word) && word == caller->fp));
-}
-
 bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64_t address_bits)
 {
 	const struct last_frame *frames = meeting->last->frames;
+	size_t nr = meeting->nr;
 
-	for (size_t i = meeting->nr; i-- > 0;) {
-		if (leads_to(&frames[i], i ? &frames[i - 1] : NULL, frame, address_bits))
-			continue;
-		meeting->nr = i;
-		return false;
-	}
-	return true;
-}
-
-bool meeting_at_innermost(struct last_chain *last, const struct unwind_rule *rule, const struct frame *frame,
-			  uint64_t sp, uint64_t fp, uint64_t address_bits, struct meeting *ret)
-{
-	const struct last_frame *innermost = &last->innermost;
-
-	*ret = (struct meeting){last, last->nr_outer};
-	return rule == last->innermost_rule && sp == innermost->sp && (!innermost->uses_fp || fp == innermost->fp) &&
-	       leads_to(innermost, ret->nr ? &last->frames[ret->nr - 1] : NULL, frame, address_bits) &&
-	       meeting_is_valid(ret, frame, address_bits);
+	while (nr > 1 &&
+	       last_frame_leads_to(&frames[nr - 1], frames[nr - 2].pc, frames[nr - 2].fp, frame, address_bits))
+		nr--;
+	if (!nr || (nr == 1 && last_frame_leads_to(&frames[0], 0, 0, frame, address_bits)))
+		return true;
+	meeting->nr = nr - 1;
+	return false;
 }
 
 /* What of a frame counts for those further out, if its caller's fp does. Whether its own does. */

@@ -54,6 +54,19 @@ struct meeting {
 /* The last chain of the thread; if that was made with other maps it has no frames. */
 struct last_chain *last_chain_of(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation);
 
+/*
+ * Whether the stack still has what led from the frame to its caller, which has this pc and, where that counts, this fp;
+ * pc 0: it is the outermost.
+ */
+static inline bool last_frame_leads_to(const struct last_frame *last, uint64_t pc, uint64_t fp,
+				       const struct frame *frame, uint64_t address_bits)
+{
+	uint64_t word;
+
+	return (!last->ra_at || (frame_load(frame, last->ra_at, &word) && (word & address_bits) == pc)) &&
+	       (!last->fp_at || (frame_load(frame, last->fp_at, &word) && word == fp));
+}
+
 /* Whether the next frame of it leads to the end as it did. If not, those that lead to what has changed are left out. */
 bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64_t address_bits);
 
@@ -78,8 +91,19 @@ static inline bool meeting_is_at(struct meeting *meeting, const struct frame *fr
  * Whether the innermost frame, with this rule, leads to the end as that of the last chain did: *ret is at its callers
  * then. Of `frame` only the stack counts.
  */
-bool meeting_at_innermost(struct last_chain *last, const struct unwind_rule *rule, const struct frame *frame,
-			  uint64_t sp, uint64_t fp, uint64_t address_bits, struct meeting *ret);
+static inline bool meeting_at_innermost(struct last_chain *last, const struct unwind_rule *rule,
+					const struct frame *frame, uint64_t sp, uint64_t fp, uint64_t address_bits,
+					struct meeting *ret)
+{
+	const struct last_frame *innermost = &last->innermost;
+	const size_t nr = last->nr_outer;
+	const struct last_frame *caller = nr ? &last->frames[nr - 1] : NULL;
+
+	*ret = (struct meeting){last, nr};
+	return rule == last->innermost_rule && sp == innermost->sp && (!innermost->uses_fp || fp == innermost->fp) &&
+	       last_frame_leads_to(innermost, caller ? caller->pc : 0, caller ? caller->fp : 0, frame, address_bits) &&
+	       meeting_is_valid(ret, frame, address_bits);
+}
 
 /* The chain is whole: its new frames, and those of the last one that it has met, are the last chain now. */
 void meeting_end(struct meeting *meeting, const struct new_frames *new);
