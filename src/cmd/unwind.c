@@ -150,14 +150,15 @@ static int convert(struct unwind_run *run, const struct session_record *in, stru
 	struct perf_event_header *record = (struct perf_event_header *)run->record;
 	const struct sample *sample = &in->sample;
 	uint64_t ips[MAX_STACK];
-	struct callchain user = {.ips = ips, .most = (unsigned)run->options.max_stack};
+	const unsigned most = (unsigned)run->options.max_stack;
+	struct callchain user = {.ips = ips, .most = most, .kernel = callchain_kernel_part(sample, most)};
 	struct sample copy;
 
 	struct task *task = machine_task(run->machine, sample->pid, sample->tid);
 	if (!task)
 		return no_memory(reterr);
 	if (sample->user_stack.len) {
-		struct unwind_chain chain = {.ips = ips, .max = callchain_user_most(sample, user.most)};
+		struct unwind_chain chain = {.ips = ips, .max = most - user.kernel.nr_frames};
 		machine_unwind(run->machine, task, sample, &chain);
 		user.nr = chain.nr;
 		run->nr_stacks++;

@@ -24,36 +24,31 @@ unsigned callchain_max_frames(const struct perf_event_attr *attr)
 	return attr->sample_max_stack > CALLCHAIN_FRAMES ? attr->sample_max_stack : CALLCHAIN_FRAMES;
 }
 
-static bool is_marker(uint64_t ip)
-{
-	return ip >= (uint64_t)PERF_CONTEXT_MAX; /* <linux/perf_event.h> */
-}
+enum user_part { USER_LEAVES, USER_STAYS };
 
-/* How much of the recorded chain stays: up to its user part, and not more than `most` frames. */
-static uint64_t count_kept(const struct sample *sample, const struct callchain *user, unsigned *ret_frames)
+/* How much of the recorded chain stays: not more than `most` frames. */
+static struct callchain_kept count_kept(const struct sample *sample, unsigned most, enum user_part user)
 {
-	uint64_t i;
+	const uint64_t *const ips = sample->ips, nr = sample->nr_ips;
+	struct callchain_kept kept = {0};
 
-	*ret_frames = 0;
-	for (i = 0; i < sample->nr_ips; i++) {
-		if (user->nr && sample->ips[i] == (uint64_t)PERF_CONTEXT_USER)
+	for (; kept.nr_words < nr; kept.nr_words++) {
+		const uint64_t ip = ips[kept.nr_words];
+		if (ip >= (uint64_t)PERF_CONTEXT_MAX) { /* a marker: <linux/perf_event.h> */
+			if (ip == (uint64_t)PERF_CONTEXT_USER && user == USER_LEAVES)
+				break;
+		} else if (kept.nr_frames == most) {
 			break;
-		if (is_marker(sample->ips[i]))
-			continue;
-		if (*ret_frames == user->most)
-			break;
-		++*ret_frames;
+		} else {
+			kept.nr_frames++;
+		}
 	}
-	return i;
+	return kept;
 }
 
-unsigned callchain_user_most(const struct sample *sample, unsigned most)
+struct callchain_kept callchain_kernel_part(const struct sample *sample, unsigned most)
 {
-	const struct callchain user = {.nr = 1, .most = most};
-	unsigned nr_kept;
-
-	count_kept(sample, &user, &nr_kept);
-	return most - nr_kept;
+	return count_kept(sample, most, USER_LEAVES);
 }
 
 /* `to` may be the record. */
@@ -68,33 +63,35 @@ static size_t convert(const struct perf_event_attr *attr, const struct perf_even
 	const uint8_t *behind_chain = start + at + (has_chain ? (1 + sample->nr_ips) * sizeof(uint64_t) : 0);
 	const uint8_t *dump = sample->user_dump.ptr;
 	const uint8_t *behind_dump = dump + sample->user_dump.len;
-	unsigned nr_frames;
-	uint64_t nr_kept = count_kept(sample, user, &nr_frames);
+	const struct callchain_kept kept = user->nr ? user->kernel : count_kept(sample, user->most, USER_STAYS);
 
 	/* In words: what there is room for, what the chain's count and the marker take. */
 	size_t room = (size_t)(behind_chain - start) - at + sample->user_dump.len;
-	size_t taken = (1 + nr_kept + 1) * sizeof(uint64_t);
-	size_t nr_user = user->nr < user->most - nr_frames ? user->nr : user->most - nr_frames;
+	size_t taken = (1 + kept.nr_words + 1) * sizeof(uint64_t);
+	size_t nr_user = user->nr < user->most - kept.nr_frames ? user->nr : user->most - kept.nr_frames;
 	if (taken >= room)
 		nr_user = 0;
 	else if (nr_user > (room - taken) / sizeof(uint64_t))
 		nr_user = (room - taken) / sizeof(uint64_t);
 
-	uint64_t nr = nr_kept + (nr_user ? 1 + nr_user : 0), marker = PERF_CONTEXT_USER;
-	uint8_t *chain = to + at, *user_part = chain + (1 + nr_kept) * sizeof(uint64_t);
-	uint8_t *middle = chain + (1 + nr) * sizeof(uint64_t); /* of what stands between chain and dump */
-	size_t middle_bytes = (size_t)(dump - behind_chain);
+	uint64_t nr = kept.nr_words + (nr_user ? 1 + nr_user : 0), marker = PERF_CONTEXT_USER;
+	uint8_t *chain = to + at, *user_part = chain + (1 + kept.nr_words) * sizeof(uint64_t);
+	uint8_t *behind = chain + (1 + nr) * sizeof(uint64_t); /* the chain: what stood between that and the dump, */
+	size_t between_bytes = (size_t)(dump - behind_chain), last_bytes = (size_t)(end - behind_dump);
 	if (to != start)
-		memcpy(to, start, has_chain ? at + (1 + nr_kept) * sizeof(uint64_t) : at);
-	memmove(middle, behind_chain, middle_bytes);
-	memmove(middle + middle_bytes, behind_dump, (size_t)(end - behind_dump));
+		memcpy(to, start, has_chain ? at + (1 + kept.nr_words) * sizeof(uint64_t) : at);
+	if (between_bytes) /* of most events there is nothing */
+		memmove(behind, behind_chain, between_bytes);
+	behind += between_bytes; /* and what stood behind the dump */
+	if (last_bytes)
+		memmove(behind, behind_dump, last_bytes);
 	memcpy(chain, &nr, sizeof(nr));
 	if (nr_user) {
 		memcpy(user_part, &marker, sizeof(marker));
 		memcpy(user_part + sizeof(marker), user->ips, nr_user * sizeof(uint64_t));
 	}
 	struct perf_event_header *header = (struct perf_event_header *)to;
-	header->size = (uint16_t)(middle + middle_bytes + (end - behind_dump) - to);
+	header->size = (uint16_t)(behind + last_bytes - to);
 	return header->size;
 }
 

@@ -29,16 +29,23 @@ void callchain_convert_attr(struct perf_event_attr *attr, unsigned max_stack);
 /* The number of frames of a chain that a reader uses: as many as perf, or more if the recording was made with more. */
 unsigned callchain_max_frames(const struct perf_event_attr *attr);
 
+/* What of the chain in a sample stays in front of the user part: words with the markers, and the frames among them. */
+struct callchain_kept {
+	uint64_t nr_words;
+	unsigned nr_frames;
+};
+
+/* The kernel's part, of which not more than `most` frames; they leave most - nr_frames to the user part. */
+struct callchain_kept callchain_kernel_part(const struct sample *sample, unsigned most);
+
 /* The user frames of a sample. */
 struct callchain {
 	const uint64_t *ips; /* innermost first; callers are return addresses minus 1 */
 	unsigned nr;         /* 0: unknown; then the user part that the recorded chain has is kept */
 	/* limit for the whole chain, kernel frames included; the outermost frames beyond it are left out */
 	unsigned most;
+	struct callchain_kept kernel; /* callchain_kernel_part() with that limit; does not count where nr is 0 */
 };
-
-/* How many of `most` frames those of the kernel leave to the user part. */
-unsigned callchain_user_most(const struct sample *sample, unsigned most);
 
 /*
  * Changes the SAMPLE in place: the user part of its chain becomes `user`, user registers and stack are removed, all
@@ -50,7 +57,8 @@ unsigned callchain_user_most(const struct sample *sample, unsigned most);
 size_t callchain_convert(const struct perf_event_attr *attr, struct perf_event_header *record,
 			 const struct sample *sample, const struct callchain *user);
 
-/* Likewise, into `to`, which has room for the record and is 8-aligned; the record stays as it is, and the sample valid.
+/*
+ * Likewise, into `to`, which has room for the record and is 8-aligned; the record stays as it is, and the sample valid.
  */
 size_t callchain_convert_copy(const struct perf_event_attr *attr, const struct perf_event_header *record,
 			      const struct sample *sample, const struct callchain *user, uint8_t *to);

@@ -129,9 +129,10 @@ static void check_others(const struct sample *before, const struct sample *after
 }
 
 /* The sample with this content becomes one with the chain `expected`. */
-static void check(uint64_t sample_type, const struct content *content, const struct callchain *user,
+static void check(uint64_t sample_type, const struct content *content, const struct callchain *frames,
 		  const uint64_t *expected, unsigned nr_expected)
 {
+	struct callchain whole = *frames, *const user = &whole;
 	struct perf_event_attr attr = attr_of(sample_type), after_attr = attr;
 	struct perf_event_header *record = build(&attr, content), *copy = build(&attr, content);
 	struct sample before, decoded, after;
@@ -141,6 +142,8 @@ static void check(uint64_t sample_type, const struct content *content, const str
 	assert_false(callchain_is_dump(&after_attr));
 	assert_int_equal(sample_decode(&attr, copy, &before), 0);
 	assert_int_equal(sample_decode(&attr, record, &decoded), 0);
+	if (user->nr)
+		user->kernel = callchain_kernel_part(&before, user->most);
 	struct perf_event_header *elsewhere = malloc(copy->size);
 	assert_non_null(elsewhere);
 	assert_int_equal(callchain_convert_copy(&attr, copy, &before, user, (uint8_t *)elsewhere),
@@ -180,7 +183,7 @@ static void test_every_layout(void **state)
 					 0x4002ff,
 					 0x4003ff};
 	const struct content content = {kernel_chain, NR(kernel_chain), STACK_WORDS};
-	const struct callchain user = {unwound, NR(unwound), CALLCHAIN_FRAMES};
+	const struct callchain user = {.ips = unwound, .nr = NR(unwound), .most = CALLCHAIN_FRAMES};
 
 	(void)state;
 	for (unsigned set = 0; set < 1u << NR(optional); set++) {
@@ -198,7 +201,7 @@ static const uint64_t usual = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIM
 static void test_kernel_thread(void **state)
 {
 	const struct content content = {kernel_chain, NR(kernel_chain), 0}, empty = {NULL, 0, 0};
-	const struct callchain none = {NULL, 0, CALLCHAIN_FRAMES};
+	const struct callchain none = {.most = CALLCHAIN_FRAMES};
 
 	(void)state;
 	check(usual, &content, &none, kernel_chain, NR(kernel_chain));
@@ -210,7 +213,8 @@ static void test_kernel_thread(void **state)
 static void test_frame_pointers_go(void **state)
 {
 	uint64_t both[NR(kernel_chain) + NR(user_chain)], expected[NR(kernel_chain) + 1 + NR(unwound)];
-	const struct callchain user = {unwound, NR(unwound), CALLCHAIN_FRAMES}, none = {NULL, 0, CALLCHAIN_FRAMES};
+	const struct callchain user = {.ips = unwound, .nr = NR(unwound), .most = CALLCHAIN_FRAMES},
+			       none = {.most = CALLCHAIN_FRAMES};
 	const struct content content = {both, NR(both), STACK_WORDS};
 
 	(void)state;
@@ -238,7 +242,7 @@ static void test_most_frames(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < NR(lengths); i++) {
-		const struct callchain user = {unwound, NR(unwound), i + 1};
+		const struct callchain user = {.ips = unwound, .nr = NR(unwound), .most = i + 1};
 		check(usual, &content, &user, expected[i], lengths[i]);
 	}
 }
@@ -247,7 +251,7 @@ static void test_most_frames(void **state)
 static void test_no_room(void **state)
 {
 	uint64_t many[CALLCHAIN_FRAMES], expected[16] = {(uint64_t)PERF_CONTEXT_USER};
-	const struct callchain user = {many, NR(many), CALLCHAIN_FRAMES};
+	const struct callchain user = {.ips = many, .nr = NR(many), .most = CALLCHAIN_FRAMES};
 	const struct content content = {NULL, 0, 1};
 
 	(void)state;

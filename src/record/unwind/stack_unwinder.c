@@ -57,28 +57,29 @@ static unsigned innermost(const struct stack_unwinder *unwinder, const struct sa
 }
 
 /* What of the kernel's own chain is of the program: by frame pointers, and longer than the copy of the stack. */
-static void find_recorded(const struct sample *sample, struct unwind_chain *chain)
+static void find_recorded(const struct sample *sample, uint64_t at, struct unwind_chain *chain)
 {
-	uint64_t at = 0;
+	const uint64_t *const ips = sample->ips;
 
-	while (at < sample->nr_ips && sample->ips[at] != (uint64_t)PERF_CONTEXT_USER)
-		at++;
-	if (at == sample->nr_ips)
+	if (at == sample->nr_ips || ips[at] != (uint64_t)PERF_CONTEXT_USER)
 		return;
-	chain->recorded = sample->ips + at + 1;
-	for (at++; at < sample->nr_ips && sample->ips[at] < (uint64_t)PERF_CONTEXT_MAX; at++)
-		chain->nr_recorded++;
+	chain->recorded = &ips[++at];
+	while (at < sample->nr_ips && ips[at] < (uint64_t)PERF_CONTEXT_MAX)
+		at++;
+	chain->nr_recorded = (size_t)(&ips[at] - chain->recorded);
 }
 
 /*
- * The user frames of a sample whose registers are there, into unwinder->ips, by what was mapped at its time. *ret_nr:
+ * The user frames of a sample whose registers are there, into unwinder->ips, by what was mapped at its time. user->nr:
  * how many.
  */
-static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct perf_event_attr *attr,
-				   const struct sample *sample, unsigned max, unsigned *ret_nr)
+static inline __attribute__((always_inline)) enum unresolved user_frames(struct stack_unwinder *unwinder,
+									 const struct perf_event_attr *attr,
+									 const struct sample *sample,
+									 struct callchain *user)
 {
 	struct unwind_chain chain = {.ips = unwinder->ips,
-				     .max = callchain_user_most(sample, max),
+				     .max = user->most - user->kernel.nr_frames,
 				     .thread = sample->tid,
 				     .dump_bytes = attr->sample_stack_user,
 				     .never_waits = unwinder->never_waits};
@@ -90,7 +91,7 @@ static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct
 	case TASK_STATE_TOO_LATE: return UNRESOLVED_LATE;
 	case TASK_STATE_KNOWN: break;
 	}
-	find_recorded(sample, &chain);
+	find_recorded(sample, user->kernel.nr_words, &chain);
 	const struct unwind_space space = {.find = find_object,
 					   .is_code = is_code,
 					   .ctx = unwinder,
@@ -101,7 +102,7 @@ static enum unresolved user_frames(struct stack_unwinder *unwinder, const struct
 		return UNRESOLVED_TABLE;
 	unwinder->counts.by_end[chain.end]++;
 	unwinder->counts.nr_continued += chain.is_continued;
-	*ret_nr = chain.nr;
+	user->nr = chain.nr;
 	return RESOLVED;
 }
 
@@ -142,8 +143,9 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 	}
 	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
 		enum unresolved why = UNRESOLVED_MEMORY;
+		user.kernel = callchain_kernel_part(&sample, user.most);
 		if (unwinder->state)
-			why = user_frames(unwinder, attr, &sample, user.most, &user.nr);
+			why = user_frames(unwinder, attr, &sample, &user);
 		if (why == UNRESOLVED_TABLE)
 			return UNWIND_WAITS;
 		count(&unwinder->counts, why);
@@ -167,7 +169,8 @@ size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_
 	if (!dump_decode(attr, &how->shape, header, &sample))
 		return 0;
 	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
-		if (user_frames(unwinder, attr, &sample, user.most, &user.nr) != RESOLVED)
+		user.kernel = callchain_kernel_part(&sample, user.most);
+		if (user_frames(unwinder, attr, &sample, &user) != RESOLVED)
 			return 0;
 		count(&unwinder->counts, RESOLVED);
 		unwinder->counts.nr_in_rings++;
