@@ -169,12 +169,12 @@ static enum task_state_known known(struct scene *s, uint32_t pid, uint64_t time_
 {
 	const struct sample sample = {.pid = pid, .tid = pid, .time = time_ns};
 	enum task_state_known known = TASK_STATE_NO_PROCESS;
-	const struct maps *maps;
+	struct known_task task = {0};
 	uint64_t unused;
 	const struct task_state *state = drained_state_begin(s->state, &unused);
 
 	assert_non_null(state);
-	known = task_state_maps(state, &sample, &maps);
+	known = task_state_maps(state, &sample, &task);
 	drained_state_end(s->state);
 	return known;
 }
@@ -314,15 +314,15 @@ static void test_threads_in_a_copy(void **state)
 	assert_int_equal(task_state_apply(s->complete, (struct perf_event_header *)s->record), 0);
 	open_state(s, 2);
 	const struct sample sample = {.pid = PID, .tid = PID + 10, .time = 3};
-	const struct maps *maps, *of_copy;
+	struct known_task task = {0}, of_copy = {0};
 	uint64_t unused;
-	assert_int_equal(task_state_maps(s->complete, &sample, &maps), TASK_STATE_KNOWN);
+	assert_int_equal(task_state_maps(s->complete, &sample, &task), TASK_STATE_KNOWN);
 	const struct task_state *copy = drained_state_begin(s->state, &unused);
 	assert_int_equal(task_state_maps(copy, &sample, &of_copy), TASK_STATE_KNOWN);
-	assert_ptr_not_equal(maps, of_copy);
-	assert_non_null(maps_find(of_copy, CODE));
-	assert_memory_equal(maps_find(of_copy, CODE), maps_find(maps, CODE), sizeof(struct map));
-	assert_int_equal(maps_users(of_copy), 1); /* threads are not copied, but found by their process */
+	assert_ptr_not_equal(task.maps, of_copy.maps);
+	assert_non_null(maps_find(of_copy.maps, CODE));
+	assert_memory_equal(maps_find(of_copy.maps, CODE), maps_find(task.maps, CODE), sizeof(struct map));
+	assert_int_equal(maps_users(of_copy.maps), 1); /* threads are not copied, but found by their process */
 	drained_state_end(s->state);
 	buf_fini(&payload);
 }
@@ -355,10 +355,10 @@ static void test_its_objects_are_kept(void **state)
 	mapped_objects_give_up(s->objects);
 	drained_state_unlock(s->state);
 	const struct sample sample = {.pid = PID, .tid = PID, .time = 2};
-	const struct maps *maps;
+	struct known_task task = {0};
 	const struct task_state *drained = drained_state_begin(s->state, &unused);
-	assert_int_equal(task_state_maps(drained, &sample, &maps), TASK_STATE_KNOWN);
-	assert_non_null(mapped_object_table(maps_find(maps, CODE)->object)); /* ASan: is not freed */
+	assert_int_equal(task_state_maps(drained, &sample, &task), TASK_STATE_KNOWN);
+	assert_non_null(mapped_object_table(maps_find(task.maps, CODE)->object)); /* ASan: is not freed */
 	drained_state_end(s->state);
 }
 

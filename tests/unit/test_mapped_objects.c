@@ -205,10 +205,10 @@ static void end_process(struct host *host, uint32_t pid)
 static const struct maps *maps_of(const struct host *host, uint32_t pid)
 {
 	const struct sample sample = {.pid = pid, .tid = pid};
-	const struct maps *maps = NULL;
+	struct known_task task = {0};
 
-	assert_int_equal(task_state_maps(host->state, &sample, &maps), TASK_STATE_KNOWN);
-	return maps;
+	assert_int_equal(task_state_maps(host->state, &sample, &task), TASK_STATE_KNOWN);
+	return task.maps;
 }
 
 static struct mapped_object *object_of(const struct host *host, uint32_t pid)

@@ -138,8 +138,8 @@ static int set_up(void **ret)
 		.sample_stack_user = NR_WORDS * sizeof(uint64_t),
 		.sample_id_all = 1,
 	};
-	s->by_event =
-		(struct unwinding_event){.unwinds = true, .max_stack = NR_WORDS, .shape = dump_shape(&s->event.attr)};
+	s->by_event = (struct unwinding_event){
+		.unwinds = true, .max_stack = NR_WORDS, .shape = dump_shape(&s->event.attr), .attr = &s->event.attr};
 	assert_int_equal(ring_events_init(&s->events, &s->event, 1), 0);
 	s->tables = unwind_tables_new("x86_64", MANY_BYTES);
 	s->objects = mapped_objects_new(s->tables, &limits, NULL);
@@ -191,7 +191,8 @@ static size_t convert(struct scene *s, uint32_t number)
 	make_sample(s, number);
 	s->unwinder.state = drained_state_begin(s->state, &s->unwinder.known_from_ns);
 	assert_non_null(s->unwinder.state);
-	size_t bytes = stack_unwinder_convert_copy(&s->unwinder, s->record, 0, s->converted);
+	s->unwinder.task = (struct known_task){0};
+	size_t bytes = stack_unwinder_convert_copy(&s->unwinder, s->record, &s->by_event, s->converted);
 	drained_state_end(s->state);
 	return bytes;
 }

@@ -129,8 +129,10 @@ struct sink {
 };
 
 struct fixture {
-	uint64_t id;
-	struct event_desc event;
+	uint64_t ids[2];
+	struct event_desc events[2]; /* the second one is not unwound */
+	size_t nr_events;            /* 2: records have the id of their event */
+	size_t put_event;            /* of put_sample_of() */
 	struct perf_event_attr converted;
 	struct unwinding *unwinding;
 	struct batch_pool *pool;
@@ -152,10 +154,15 @@ static int keep(struct stage *stage, struct batch *batch)
 
 static const struct stage_ops sink_ops = {.name = "sink", .process = keep};
 
-static int set_up_with(bool overwritten, bool carries_task_events, void **state)
+struct set_up {
+	bool overwritten, carries_task_events;
+	size_t nr_events;
+};
+
+static int set_up_with(struct set_up how, void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct unwinding_event by_event = {.unwinds = true, .carries_task_events = carries_task_events};
+	const struct unwinding_event by_event[2] = {{.unwinds = true, .carries_task_events = how.carries_task_events}};
 	const struct batch_pool_params pool_params = {.nr_pipelines = 1,
 						      .no_index = true,
 						      .nr_workers = 1,
@@ -164,20 +171,27 @@ static int set_up_with(bool overwritten, bool carries_task_events, void **state)
 	struct writer *inner;
 
 	assert_non_null(f);
-	f->event.ids = &f->id;
-	f->event.nr_ids = 1;
-	f->event.attr = (struct perf_event_attr){
-		.size = sizeof(f->event.attr),
+	f->nr_events = how.nr_events;
+	f->events[0].attr = (struct perf_event_attr){
+		.size = sizeof(f->events[0].attr),
 		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
 			       PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
 		.sample_regs_user = SAMPLED_MASK,
 		.sample_stack_user = NR_WORDS * sizeof(uint64_t),
 		.sample_id_all = 1,
-		.write_backward = overwritten,
+		.write_backward = how.overwritten,
 	};
-	f->converted = f->event.attr;
+	if (f->nr_events == 2)
+		f->events[0].attr.sample_type |= PERF_SAMPLE_IDENTIFIER;
+	for (size_t i = 0; i < f->nr_events; i++) {
+		f->events[i].attr = f->events[0].attr;
+		f->events[i].ids = &f->ids[i];
+		f->events[i].nr_ids = 1;
+		f->ids[i] = i;
+	}
+	f->converted = f->events[0].attr;
 	callchain_convert_attr(&f->converted, 0);
-	const struct unwinding_params params = {.events = &f->event, .by_event = &by_event, .nr_events = 1};
+	const struct unwinding_params params = {.events = f->events, .by_event = by_event, .nr_events = f->nr_events};
 	assert_int_equal(unwinding_new(&params, &f->unwinding), 0);
 	assert_int_equal(batch_pool_new(&pool_params, &f->pool, NULL), 0);
 	assert_int_equal(writer_open(&writer_null, &(struct writer_params){.fd = -1}, &inner), 0);
@@ -194,17 +208,22 @@ static int set_up_with(bool overwritten, bool carries_task_events, void **state)
 
 static int set_up(void **state)
 {
-	return set_up_with(false, true, state);
+	return set_up_with((struct set_up){.carries_task_events = true, .nr_events = 1}, state);
+}
+
+static int set_up_two_events(void **state)
+{
+	return set_up_with((struct set_up){.carries_task_events = true, .nr_events = 2}, state);
 }
 
 static int set_up_for_samples_alone(void **state)
 {
-	return set_up_with(false, false, state);
+	return set_up_with((struct set_up){.nr_events = 1}, state);
 }
 
 static int set_up_overwritten(void **state)
 {
-	return set_up_with(true, true, state);
+	return set_up_with((struct set_up){.overwritten = true, .carries_task_events = true, .nr_events = 1}, state);
 }
 
 static int tear_down(void **state)
@@ -242,6 +261,8 @@ static void put_sample_of(struct fixture *f, uint32_t pid, uint16_t cpumode, uin
 	const size_t kernel_bytes = in_kernel ? sizeof(kernel_part) : 0;
 	struct buf payload = {0};
 
+	if (f->nr_events == 2)
+		buf_put_u64(&payload, f->ids[f->put_event]);
 	buf_put_u64(&payload, in_kernel ? kernel_part[1] : CALL);
 	buf_put_u32(&payload, pid);
 	buf_put_u32(&payload, pid);
@@ -280,6 +301,8 @@ static void put_map_of(struct fixture *f, uint32_t pid, const char *name, uint64
 	for (unsigned i = 0; i < 2; i++) /* sample_id */
 		buf_put_u32(&payload, pid);
 	buf_put_u64(&payload, time_ns);
+	if (f->nr_events == 2)
+		buf_put_u64(&payload, f->ids[0]);
 	put(f, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, &payload);
 	buf_fini(&payload);
 }
@@ -727,6 +750,38 @@ static void put_task_event(struct fixture *f, uint32_t type, uint16_t misc, cons
 	buf_fini(&payload);
 }
 
+/* The last task is not looked up again, but never taken as it was at an earlier visit. */
+static void test_visits_of_one_process(void **state)
+{
+	static const uint32_t exec[4] = {PID, PID, 'a', 0};
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	put_map_at_once(in, PID, 1);
+	assert_int_not_equal(unwind_in_ring(in, PID, 4), 0);
+	put_map_at_once(in, PID, 5);
+	assert_int_equal(unwind_in_ring(in, PID, 4), 0); /* older than what it has mapped now */
+	assert_int_not_equal(unwind_in_ring(in, PID, 6), 0);
+	put_task_event(f, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, exec);
+	produce(f, &in->tasks);
+	take_first(in);
+	assert_false(drained_state_work(drained));
+	assert_int_equal(unwind_in_ring(in, PID, 8), 0); /* its time is 9. ASan: the maps before that are freed */
+}
+
+/* Samples of an event that is not unwound stay as they are, also between others in one ring. */
+static void test_two_events_in_a_ring(void **state)
+{
+	struct fixture *f = *state;
+	struct in_rings *in = open_rings(f);
+
+	put_map_at_once(in, PID, 1);
+	for (unsigned i = 0; i < 6; i++) {
+		f->put_event = i % 3 == 1;
+		assert_int_equal(unwind_in_ring(in, PID, 2) > 0, !f->put_event);
+	}
+}
+
 /* Which records about a process keep its samples from being unwound in their ring. */
 static void test_what_changes_a_process(void **state)
 {
@@ -762,7 +817,7 @@ static void test_what_changes_a_process(void **state)
 /* After a loss nothing is known, until all of it was looked at. */
 static void test_a_loss_is_looked_at_first(void **state)
 {
-	static const uint32_t lost[4] = {0, 0, 1, 0}; /* of an event without task events: f->id is 0 */
+	static const uint32_t lost[4] = {0, 0, 1, 0}; /* of an event without task events: f->ids[0] is 0 */
 	struct fixture *f = *state;
 	struct in_rings *in = open_rings(f);
 
@@ -778,7 +833,7 @@ static void test_a_loss_is_looked_at_first(void **state)
 /* But the maps are known where samples alone were lost. */
 static void test_a_loss_of_samples_changes_nothing(void **state)
 {
-	static const uint32_t lost[4] = {0, 0, 1, 0}; /* f->id is 0 */
+	static const uint32_t lost[4] = {0, 0, 1, 0}; /* f->ids[0] is 0 */
 	struct fixture *f = *state;
 	struct in_rings *in = open_rings(f);
 
@@ -872,7 +927,7 @@ static void test_rings_are_drained_with_it(void **state)
 					   .nr_workers = 1,
 					   .extent_bytes = EXTENT_BYTES,
 					   .budget_bytes = 4 * EXTENT_BYTES,
-					   .events = &f->event,
+					   .events = f->events,
 					   .nr_events = 1};
 	struct fake_ring *samples = calloc(1, sizeof(*samples));
 	struct stage_maker *maker = unwinding_maker(f->unwinding);
@@ -1094,6 +1149,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_is_kept_after_an_error, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_sample_is_unwound_in_its_ring, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_samples_of_a_changed_process_are_left, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_visits_of_one_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_two_events_in_a_ring, set_up_two_events, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_changes_a_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_loss_is_looked_at_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_visits_in_vain, set_up, tear_down),

@@ -40,6 +40,10 @@ struct ring_unwinder {
 	size_t nr_unread;
 	size_t nr_converted, nr_failed, nr_without_rows; /* samples */
 
+	/* Of the last sample: an id has one event. NULL: there was none. */
+	const struct unwinding_event *last_event;
+	uint64_t last_id;
+
 	/* Most samples could not be converted: visits to skip, but for a new chance; how many were the last time */
 	unsigned visits_to_skip, visits_skipped;
 	uint64_t skipped_at; /* nr_chances then */
@@ -165,6 +169,7 @@ static bool begin(struct ring_converter *converter)
 	unwinder->unwinder.state = drained_state_begin(state, &unwinder->unwinder.known_from_ns);
 	if (!unwinder->unwinder.state)
 		return false;
+	unwinder->unwinder.task = (struct known_task){0};
 	if (!is_known(unwinder)) {
 		drained_state_end(state);
 		return false;
@@ -202,13 +207,28 @@ static bool is_worth_making(struct ring_unwinder *unwinder)
 	}
 }
 
+/* Most samples of a ring are of the same event. */
+static const struct unwinding_event *event_of(struct ring_unwinder *unwinder, const uint8_t *record, size_t size)
+{
+	const struct ring_events *events = unwinder->all->events;
+	const struct unwinding_event *by_event = unwinder->all->by_event;
+	uint64_t id;
+
+	if (events->id_offset < 0 || size < (size_t)events->id_offset + sizeof(id))
+		return &by_event[ring_events_index(events, record, size)];
+	memcpy(&id, record + events->id_offset, sizeof(id));
+	if (!unwinder->last_event || unwinder->last_id != id) {
+		unwinder->last_event = &by_event[ring_events_index(events, record, size)];
+		unwinder->last_id = id;
+	}
+	return unwinder->last_event;
+}
+
 static size_t convert(struct ring_converter *converter, const uint8_t *record, uint8_t *to)
 {
 	struct ring_unwinder *unwinder = (struct ring_unwinder *)converter;
 	const struct perf_event_header *header = (const struct perf_event_header *)record;
-	const struct ring_events *events = unwinder->unwinder.events;
-	const struct unwinding_event *event =
-		&unwinder->unwinder.by_event[ring_events_index(events, record, header->size)];
+	const struct unwinding_event *event = event_of(unwinder, record, header->size);
 	uint32_t pid;
 
 	if (!event->unwinds || !event->shape.tid || header->size < event->shape.words_bytes)
@@ -216,13 +236,15 @@ static size_t convert(struct ring_converter *converter, const uint8_t *record, u
 	memcpy(&pid, record + event->shape.tid, sizeof(pid));
 	if (is_changing(unwinder, pid))
 		return 0;
-	size_t bytes =
-		stack_unwinder_convert_copy(&unwinder->unwinder, record, event - unwinder->unwinder.by_event, to);
-	unwinder->nr_converted += bytes != 0;
-	unwinder->nr_failed += !bytes;
+	size_t bytes = stack_unwinder_convert_copy(&unwinder->unwinder, record, event, to);
+	if (bytes) {
+		unwinder->nr_converted++;
+		return bytes;
+	}
+	unwinder->nr_failed++;
 	if (unwinder->unwinder.lacks_rows && is_worth_making(unwinder))
 		row_makers_offer(unwinder->all->makers, record);
-	return bytes;
+	return 0;
 }
 
 /* Of all events that are unwound. */

@@ -10,7 +10,6 @@
 #include "perfdata/sample.h"
 #include "record/order/ring_events.h"
 #include "record/unwind/mapped_objects.h"
-#include "record/unwind/task_state.h"
 #include "tasks/maps.h"
 #include "unwind/unwind.h"
 
@@ -27,7 +26,7 @@ enum unresolved {
 static struct unwind_object *find_object(void *ctx, uint64_t pc, uint64_t *ret_offset)
 {
 	struct stack_unwinder *unwinder = ctx;
-	const struct map *map = maps_find(unwinder->maps, pc);
+	const struct map *map = maps_find(unwinder->task.maps, pc);
 
 	if (!map || !map->object)
 		return NULL;
@@ -40,7 +39,7 @@ static bool is_code(void *ctx, uint64_t pc)
 {
 	const struct stack_unwinder *unwinder = ctx;
 
-	return map_may_be_code(maps_find(unwinder->maps, pc));
+	return map_may_be_code(maps_find(unwinder->task.maps, pc));
 }
 
 /*
@@ -86,7 +85,7 @@ static inline __attribute__((always_inline)) enum unresolved user_frames(struct 
 
 	if (sample->time < unwinder->known_from_ns)
 		return UNRESOLVED_LOSS;
-	switch (task_state_maps(unwinder->state, sample, &unwinder->maps)) {
+	switch (task_state_maps(unwinder->state, sample, &unwinder->task)) {
 	case TASK_STATE_NO_PROCESS: return UNRESOLVED_NO_PROCESS;
 	case TASK_STATE_TOO_LATE: return UNRESOLVED_LATE;
 	case TASK_STATE_KNOWN: break;
@@ -95,7 +94,7 @@ static inline __attribute__((always_inline)) enum unresolved user_frames(struct 
 	const struct unwind_space space = {.find = find_object,
 					   .is_code = is_code,
 					   .ctx = unwinder,
-					   .generation = maps_generation(unwinder->maps)};
+					   .generation = maps_generation(unwinder->task.maps)};
 	unwind_chain(unwinder->cache, &space, &sample->user_regs, sample->user_stack, &chain);
 	unwinder->lacks_rows = chain.end == UNWIND_NOT_READY;
 	if (unwinder->lacks_rows)
@@ -144,6 +143,7 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
 		enum unresolved why = UNRESOLVED_MEMORY;
 		user.kernel = callchain_kernel_part(&sample, user.most);
+		unwinder->task = (struct known_task){0}; /* the state may have changed since */
 		if (unwinder->state)
 			why = user_frames(unwinder, attr, &sample, &user);
 		if (why == UNRESOLVED_TABLE)
@@ -157,27 +157,26 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 	return UNWIND_DONE;
 }
 
-size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_t *record, size_t event, uint8_t *to)
+size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_t *record,
+				   const struct unwinding_event *event, uint8_t *to)
 {
 	const struct perf_event_header *header = (const struct perf_event_header *)record;
-	const struct perf_event_attr *attr = &unwinder->events->events[event].attr;
-	const struct unwinding_event *how = &unwinder->by_event[event];
-	struct callchain user = {.ips = unwinder->ips, .most = how->max_stack};
+	struct callchain user = {.ips = unwinder->ips, .most = event->max_stack};
 	struct sample sample;
 
 	unwinder->lacks_rows = false;
-	if (!dump_decode(attr, &how->shape, header, &sample))
+	if (!dump_decode(event->attr, &event->shape, header, &sample))
 		return 0;
 	if (sample.user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
 		user.kernel = callchain_kernel_part(&sample, user.most);
-		if (user_frames(unwinder, attr, &sample, &user) != RESOLVED)
+		if (user_frames(unwinder, event->attr, &sample, &user) != RESOLVED)
 			return 0;
 		count(&unwinder->counts, RESOLVED);
 		unwinder->counts.nr_in_rings++;
 		if (!user.nr)
 			user.nr = innermost(unwinder, &sample, unwinder->ips);
 	}
-	size_t size = callchain_convert_copy(attr, header, &sample, &user, to);
+	size_t size = callchain_convert_copy(event->attr, header, &sample, &user, to);
 	((struct perf_event_header *)to)->type = RECORD_UNWOUND;
 	return size;
 }

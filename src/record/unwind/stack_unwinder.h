@@ -9,12 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "record/unwind/task_state.h"
 #include "record/unwind/unwound.h"
 
 struct mapped_object;
-struct maps;
 struct ring_events;
-struct task_state;
 struct unwind_cache;
 
 enum {
@@ -30,12 +29,12 @@ struct stack_unwinder {
 	struct unwind_cache *cache;             /* owned */
 	const struct task_state *state;         /* as of its samples; NULL: they could not wait until that was known */
 	uint64_t known_from_ns;                 /* the state is not known for older samples */
-	struct unwinding_counts counts;         /* since they were added to those of others */
+	struct known_task task;         /* of the last sample in a ring; zeroed where `state` may have changed */
+	struct unwinding_counts counts; /* since they were added to those of others */
 
 	bool never_waits; /* unwind_chain.never_waits */
 
 	/* Of the sample that is unwound: */
-	const struct maps *maps;
 	struct mapped_object *found; /* looked up last */
 	bool lacks_rows;             /* a table, or a row of one, is yet to be made */
 	uint64_t ips[UNWINDER_MOST_FRAMES];
@@ -52,9 +51,11 @@ enum unwind_outcome stack_unwinder_convert(struct stack_unwinder *unwinder, uint
 
 /*
  * The record, as it is in a ring, becomes its chain in `to`, of type RECORD_UNWOUND. Never waits. Returns its bytes; 0:
- * its chain is not known without waiting, or it needs to be counted why there is none. unwinder->state is not NULL.
+ * its chain is not known without waiting, or it needs to be counted why there is none. unwinder->state is not NULL, and
+ * the event one of unwinder->by_event[].
  */
-size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_t *record, size_t event, uint8_t *to);
+size_t stack_unwinder_convert_copy(struct stack_unwinder *unwinder, const uint8_t *record,
+				   const struct unwinding_event *event, uint8_t *to);
 
 /* Closes the gaps. Returns the bytes that are left. */
 size_t record_gaps_close(uint8_t *records, size_t len);

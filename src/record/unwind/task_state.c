@@ -283,17 +283,26 @@ int task_state_visit_objects(const struct task_state *state, void (*mark)(void *
 	return err;
 }
 
-enum task_state_known task_state_maps(const struct task_state *state, const struct sample *sample,
-				      const struct maps **ret)
+static void look_up(const struct task_state *state, uint32_t pid, uint32_t tid, struct known_task *ret)
 {
-	const struct task *task = tasks_find(state->tasks, sample->tid);
+	const struct task *task = tasks_find(state->tasks, tid);
 
-	if (!task || task->pid != sample->pid)
-		task = tasks_find(state->tasks, sample->pid);
-	if (!task || !task->maps)
+	if (!task || task->pid != pid)
+		task = tasks_find(state->tasks, pid);
+	*ret = (struct known_task){
+		.pid = pid,
+		.tid = tid,
+		.maps = task ? task->maps : NULL,
+		.changed_ns = state->changed_ns[pid % CHANGED_SLOTS],
+	};
+}
+
+enum task_state_known task_state_maps(const struct task_state *state, const struct sample *sample,
+				      struct known_task *last)
+{
+	if (!last->maps || last->tid != sample->tid || last->pid != sample->pid)
+		look_up(state, sample->pid, sample->tid, last);
+	if (!last->maps)
 		return TASK_STATE_NO_PROCESS;
-	if (sample->time < state->changed_ns[sample->pid % CHANGED_SLOTS])
-		return TASK_STATE_TOO_LATE;
-	*ret = task->maps;
-	return TASK_STATE_KNOWN;
+	return sample->time < last->changed_ns ? TASK_STATE_TOO_LATE : TASK_STATE_KNOWN;
 }

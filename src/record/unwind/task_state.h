@@ -69,8 +69,15 @@ enum task_state_known {
 	TASK_STATE_TOO_LATE,   /* it has mapped something since then, or is another program */
 };
 
+/* The last task that was looked up, for the next sample of it. Zeroed when the state may have changed since. */
+struct known_task {
+	uint32_t pid, tid;
+	const struct maps *maps; /* NULL: none was found */
+	uint64_t changed_ns;     /* when its process last changed them */
+};
+
 /*
- * What the process of the sample had mapped at its time; else *ret is untouched. Valid until the state changes.
+ * What the process of the sample had mapped at its time: last->maps, valid until the state changes.
  */
 enum task_state_known task_state_maps(const struct task_state *state, const struct sample *sample,
-				      const struct maps **ret);
+				      struct known_task *last);

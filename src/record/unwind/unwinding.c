@@ -164,7 +164,8 @@ static int learn_events(struct unwinding *unwinding, const struct unwinding_para
 	for (size_t i = 0; i < params->nr_events && !err; i++) {
 		struct unwinding_event *event = &unwinding->by_event[i];
 		*event = params->by_event[i];
-		event->shape = dump_shape(&params->events[i].attr);
+		event->attr = &params->events[i].attr;
+		event->shape = dump_shape(event->attr);
 		uint32_t stack_bytes = event->unwinds ? params->events[i].attr.sample_stack_user : 0;
 		unsigned max_stack = event->max_stack ? event->max_stack : CALLCHAIN_FRAMES;
 		event->max_stack = max_stack < UNWINDER_MOST_FRAMES ? max_stack : UNWINDER_MOST_FRAMES;

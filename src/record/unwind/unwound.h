@@ -9,6 +9,7 @@
 #include "perfdata/sample.h"
 #include "unwind/unwind.h"
 
+struct perf_event_attr;
 struct ring;
 struct ring_events;
 
@@ -17,7 +18,9 @@ struct unwinding_event {
 	bool unwinds;
 	bool carries_task_events; /* its rings also carry task events, so a lost record may be one */
 	unsigned max_stack;       /* frames of a chain, the kernel's among them; 0: as perf reads them */
-	struct dump_shape shape;  /* of its samples; set by unwinding_new() */
+	/* Set by unwinding_new(): */
+	struct dump_shape shape;            /* of its samples */
+	const struct perf_event_attr *attr; /* borrowed */
 };
 
 /* Whether what a LOST record tells of may have been records about tasks. Private to record/unwind. */
