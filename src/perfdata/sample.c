@@ -495,12 +495,13 @@ static bool dump_take(const struct perf_event_attr *attr, const struct dump_shap
 
 	if (!left--)
 		return false;
-	ret->user_regs = (struct sample_regs){.abi = *at++};
-	if (ret->user_regs.abi != PERF_SAMPLE_REGS_ABI_NONE) {
+	const uint64_t abi = *at++;
+	if (abi == PERF_SAMPLE_REGS_ABI_NONE) {
+		ret->user_regs = (struct sample_regs){0};
+	} else {
 		if (left < shape->nr_regs)
 			return false;
-		ret->user_regs.mask = attr->sample_regs_user;
-		ret->user_regs.regs = at;
+		ret->user_regs = (struct sample_regs){abi, attr->sample_regs_user, at};
 		at += shape->nr_regs;
 		left -= shape->nr_regs;
 	}
@@ -519,6 +520,16 @@ static bool dump_take(const struct perf_event_attr *attr, const struct dump_shap
 	return true;
 }
 
+/* 0: it has none. */
+static uint64_t dump_word(const struct perf_event_header *record, uint16_t offset)
+{
+	uint64_t word = 0;
+
+	if (offset)
+		memcpy(&word, (const uint8_t *)record + offset, sizeof(word));
+	return word;
+}
+
 /* A fast sample_decode(): what it tells must be the same. */
 bool dump_decode(const struct perf_event_attr *attr, const struct dump_shape *shape,
 		 const struct perf_event_header *record, struct sample *ret)
@@ -532,11 +543,11 @@ bool dump_decode(const struct perf_event_attr *attr, const struct dump_shape *sh
 		return false;
 	ret->present = attr->sample_type & (PERF_SAMPLE_MAX - 1);
 	ret->cpumode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
-	ret->ip = shape->ip ? words[shape->ip / sizeof(*words)] : 0;
-	ret->time = shape->time ? words[shape->time / sizeof(*words)] : 0;
+	ret->ip = dump_word(record, shape->ip);
+	ret->time = dump_word(record, shape->time);
 	struct halves ids = none;
 	if (shape->tid)
-		memcpy(&ids, &words[shape->tid / sizeof(*words)], sizeof(ids));
+		memcpy(&ids, (const uint8_t *)record + shape->tid, sizeof(ids));
 	ret->pid = ids.first;
 	ret->tid = ids.second;
 	ret->read = (struct span){0};

@@ -270,7 +270,12 @@ static void copy_records(struct producer *producer, struct span spans[2], size_t
 		}
 		if (pool->observer && cuts && is_task_event(header.type))
 			pool->observer->see(pool->observer, to);
-		skip_spans(spans, bytes);
+		if (bytes < from->len) {
+			from->ptr = (const char *)from->ptr + bytes;
+			from->len -= bytes;
+		} else {
+			skip_spans(spans, bytes);
+		}
 		len -= bytes;
 	}
 }
