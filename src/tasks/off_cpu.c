@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "tasks/raw_sample.h"
 
 enum { STATE_MASK = 0xffff, LEAST_BYTES = sizeof(uint32_t) + sizeof(uint64_t) };
 
@@ -104,70 +105,67 @@ const char *off_cpu_state_name(const struct off_cpu_wait *wait, bool ready)
 	}
 }
 
-static void put_payload(const struct off_cpu_wait *wait, struct buf *out)
+/* Bytes behind the size of the payload; with it a multiple of 8. */
+static size_t payload_bytes(const struct off_cpu_wait *wait)
 {
-	bool unknown = wait->flags & OFF_CPU_UNKNOWN, sum = wait->flags & OFF_CPU_SUM;
-	bool has_waker = wait->waker_pid || wait->waker_tid || wait->waker_ips.len;
-	size_t more = sum || has_waker ? sizeof(uint64_t) + wait->waker_ips.len : 0;
+	bool has_more = wait->flags & OFF_CPU_SUM || wait->waker_pid || wait->waker_tid || wait->waker_ips.len;
 
-	buf_put_u32(out, (uint32_t)(LEAST_BYTES + more)); /* with this size a multiple of 8 */
-	buf_put_u32(out, (wait->state & STATE_MASK) | wait->flags);
-	buf_put_u64(out, unknown ? wait->ns : wait->runnable_ns);
-	if (sum) {
-		buf_put_u64(out, wait->nr_times);
-	} else if (has_waker) {
-		buf_put_u32(out, wait->waker_pid);
-		buf_put_u32(out, wait->waker_tid);
-		buf_put(out, wait->waker_ips.ptr, wait->waker_ips.len);
-	}
+	return LEAST_BYTES + (has_more ? sizeof(uint64_t) + wait->waker_ips.len : 0);
 }
 
-/* Where the field of one word is in a SAMPLE that has it: behind those of lower order, kernel/events/core.c. */
-static size_t word_offset(const struct perf_event_attr *attr, uint64_t bit)
+static void put_payload(const struct off_cpu_wait *wait, size_t bytes, uint8_t *to)
 {
-	static const uint64_t order[] = {
-		PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP,        PERF_SAMPLE_TID, PERF_SAMPLE_TIME,   PERF_SAMPLE_ADDR,
-		PERF_SAMPLE_ID,         PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_PERIOD,
+	const struct {
+		uint32_t bytes, state;
+		uint64_t ns;
+	} least = {
+		.bytes = (uint32_t)bytes,
+		.state = (wait->state & STATE_MASK) | wait->flags,
+		.ns = wait->flags & OFF_CPU_UNKNOWN ? wait->ns : wait->runnable_ns,
 	};
-	size_t offset = sizeof(struct perf_event_header);
+	const uint32_t waker[2] = {wait->waker_pid, wait->waker_tid};
 
-	for (size_t i = 0; order[i] != bit; i++)
-		if (attr->sample_type & order[i])
-			offset += sizeof(uint64_t);
-	return offset;
+	memcpy(to, &least, sizeof(least));
+	if (bytes == LEAST_BYTES)
+		return;
+	to += sizeof(least);
+	if (wait->flags & OFF_CPU_SUM)
+		memcpy(to, &wait->nr_times, sizeof(wait->nr_times));
+	else
+		memcpy(to, waker, sizeof(waker));
+	if (wait->waker_ips.len)
+		memcpy(to + sizeof(waker), wait->waker_ips.ptr, wait->waker_ips.len);
 }
 
-int off_cpu_put(const struct perf_event_attr *attr, const struct perf_event_header *left,
+int off_cpu_put(const struct raw_sample_shape *shape, const struct perf_event_header *left,
 		const struct off_cpu_wait *wait, const struct off_cpu_end *end, struct buf *out)
 {
-	const uint64_t needed =
-		PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW;
 	const uint64_t period = wait->flags & OFF_CPU_UNKNOWN ? 0 : wait->ns;
 	const uint32_t ids[2] = {end->pid, end->tid}, cpu[2] = {end->cpu, 0};
-	struct perf_event_header header = *left;
-	struct sample sample;
-	size_t at = out->len;
+	const struct span raw = raw_sample_payload(shape, left);
 
-	if ((attr->sample_type & (needed | PERF_SAMPLE_READ)) != needed || sample_decode(attr, left, &sample))
+	if (!raw.ptr || !shape->tid || !shape->time || !shape->cpu || !shape->period)
 		return -EBADMSG;
-	const uint8_t *bytes = (const uint8_t *)left, *raw = (const uint8_t *)sample.raw.ptr - sizeof(uint32_t);
-	const uint8_t *behind = raw + sizeof(uint32_t) + sample.raw.len;
-	buf_put(out, bytes, (size_t)(raw - bytes));
-	put_payload(wait, out);
-	buf_put(out, behind, (size_t)(bytes + header.size - behind));
-	if (out->failed)
+	const uint8_t *bytes = (const uint8_t *)left, *behind = (const uint8_t *)raw.ptr + raw.len;
+	const size_t before_bytes = (size_t)((const uint8_t *)raw.ptr - bytes) - sizeof(uint32_t);
+	const size_t behind_bytes = (size_t)(bytes + left->size - behind), raw_bytes = payload_bytes(wait);
+	const size_t size = before_bytes + sizeof(uint32_t) + raw_bytes + behind_bytes;
+	if (size > UINT16_MAX)
+		return -EBADMSG;
+	uint8_t *put = buf_room(out, size);
+	if (!put)
 		return 0;
-	if (out->len - at > UINT16_MAX) {
-		out->len = at;
-		return -EBADMSG;
-	}
-	header.size = (uint16_t)(out->len - at);
-	uint8_t *put = out->data + at;
+	struct perf_event_header header = *left;
+	header.size = (uint16_t)size;
+	memcpy(put, bytes, before_bytes);
+	put_payload(wait, raw_bytes, put + before_bytes);
+	memcpy(put + size - behind_bytes, behind, behind_bytes);
 	memcpy(put, &header, sizeof(header));
-	memcpy(put + word_offset(attr, PERF_SAMPLE_TID), ids, sizeof(ids));
-	memcpy(put + word_offset(attr, PERF_SAMPLE_TIME), &end->time_ns, sizeof(end->time_ns));
-	memcpy(put + word_offset(attr, PERF_SAMPLE_CPU), cpu, sizeof(cpu));
-	memcpy(put + word_offset(attr, PERF_SAMPLE_PERIOD), &period, sizeof(period));
+	memcpy(put + shape->tid, ids, sizeof(ids));
+	memcpy(put + shape->time, &end->time_ns, sizeof(end->time_ns));
+	memcpy(put + shape->cpu, cpu, sizeof(cpu));
+	memcpy(put + shape->period, &period, sizeof(period));
+	out->len += size;
 	return 0;
 }
 
@@ -183,10 +181,9 @@ void off_cpu_put_blank(const struct perf_event_attr *attr, uint64_t id, struct b
 	if (!buf_extend(out, header.size))
 		return;
 	memcpy(out->data + at, &header, sizeof(header));
-	if (attr->sample_type & PERF_SAMPLE_IDENTIFIER)
-		memcpy(out->data + at + word_offset(attr, PERF_SAMPLE_IDENTIFIER), &id, sizeof(id));
-	else if (attr->sample_type & PERF_SAMPLE_ID)
-		memcpy(out->data + at + word_offset(attr, PERF_SAMPLE_ID), &id, sizeof(id));
+	const int id_offset = sample_id_offset(attr);
+	if (id_offset >= 0)
+		memcpy(out->data + at + id_offset, &id, sizeof(id));
 	if (!(attr->sample_type & PERF_SAMPLE_RAW))
 		return;
 	/* Behind the size of RAW there are bytes up to a multiple of 8. */

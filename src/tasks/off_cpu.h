@@ -23,6 +23,10 @@
 #include "perfdata/attr.h"
 #include "perfdata/sample.h"
 
+struct buf;
+struct perf_event_header;
+struct raw_sample_shape;
+
 #define OFF_CPU_EVENT "offcpu-time"
 
 enum off_cpu_flag {
@@ -79,11 +83,12 @@ struct off_cpu_end {
 };
 
 /*
- * Appends the sample of a wait. `left`: the SAMPLE that was taken when the task left the CPU; its attr must have TID,
- * TIME, CPU, PERIOD and RAW, and no READ. Id, IP and call chain are copied from it. 0, or -EBADMSG: `left` is no such
- * sample, or the result would be too long. The caller checks buf_status(out).
+ * Appends the sample of a wait. `left`: the SAMPLE that was taken when the task left the CPU; `shape` is that of its
+ * attr, which must have TID, TIME, CPU, PERIOD and RAW, and no READ. What else it has is copied, also what stands
+ * behind its payload, which is not looked at. 0, or -EBADMSG: `left` is no such sample, or the result would be too
+ * long. The caller checks buf_status(out).
  */
-int off_cpu_put(const struct perf_event_attr *attr, const struct perf_event_header *left,
+int off_cpu_put(const struct raw_sample_shape *shape, const struct perf_event_header *left,
 		const struct off_cpu_wait *wait, const struct off_cpu_end *end, struct buf *out);
 
 /* Appends a SAMPLE that can be used as `left` in off_cpu_put() when only the id of the event is known. */

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "perfdata/sample.h"
 #include "tasks/off_cpu.h"
+#include "tasks/raw_sample.h"
 
 static const uint64_t least = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			      PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW;
@@ -23,12 +24,13 @@ static void check(uint64_t sample_type, const struct off_cpu_wait *wait)
 {
 	struct perf_event_attr attr = {.sample_type = sample_type, .sample_regs_user = 7, .sample_stack_user = 64};
 	const struct off_cpu_end end = {.pid = 1, .tid = 2, .time_ns = 3, .cpu = 4};
+	const struct raw_sample_shape shape = raw_sample_shape(&attr);
 	AUTO_BUF struct buf blank = {0}, out = {0};
 	struct off_cpu_wait found;
 	struct sample sample;
 
 	off_cpu_put_blank(&attr, 99, &blank);
-	assert_int_equal(off_cpu_put(&attr, (const void *)blank.data, wait, &end, &out), 0);
+	assert_int_equal(off_cpu_put(&shape, (const void *)blank.data, wait, &end, &out), 0);
 	assert_int_equal(out.len % 8, 0);
 	assert_int_equal(sample_decode(&attr, (const void *)out.data, &sample), 0);
 	assert_int_equal(sample.id, 99);

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "perfdata/sample.h"
+#include "tasks/raw_sample.h"
 
 /* The order of the fields in a record; perf_event_open(2). */
 static const uint64_t field_order[] = {
@@ -408,6 +409,59 @@ static void test_dump_is_what_is_decoded(void **state)
 	assert_int_equal(dump_shape(&none).words_bytes, 0);
 }
 
+/* What raw_sample_decode() finds is what sample_decode() finds. Returns whether the sample is whole. */
+static bool check_raw(const struct perf_event_attr *attr, const struct perf_event_header *record)
+{
+	const struct raw_sample_shape shape = raw_sample_shape(attr);
+	struct sample decoded = {0};
+	struct raw_sample found;
+	const bool can = !sample_decode(attr, record, &decoded);
+	const struct span ips = {decoded.ips, decoded.nr_ips * sizeof(*decoded.ips)};
+	uint64_t period;
+
+	assert_int_equal(raw_sample_decode(&shape, record, &found), can);
+	if (!can)
+		return false;
+	assert_int_equal(found.time, decoded.time);
+	assert_int_equal(found.pid, decoded.pid);
+	assert_int_equal(found.tid, decoded.tid);
+	assert_int_equal(found.cpu, decoded.cpu);
+	assert_same_span(found.ips, ips);
+	assert_same_span(found.raw, decoded.raw);
+	assert_same_span(found.user_stack, decoded.user_stack);
+	if (!(attr->sample_type & PERF_SAMPLE_READ))
+		assert_same_span(raw_sample_payload(&shape, record), decoded.raw);
+	if (shape.period) {
+		memcpy(&period, (const uint8_t *)record + shape.period, sizeof(period));
+		assert_int_equal(period, decoded.period);
+	}
+	return true;
+}
+
+static void test_raw_sample_is_what_is_decoded(void **state)
+{
+	static const uint64_t words = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				      PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
+				      PERF_SAMPLE_PERIOD;
+	uint64_t random = 88172645463325252ull, nr_whole = 0, nr = 40000;
+
+	(void)state;
+	for (uint64_t i = 0; i < nr; i++) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		uint64_t type =
+			random >> 7 & (i % 4 ? words | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW : PERF_SAMPLE_MAX - 1);
+		struct perf_event_attr attr = attr_of(type & ~(uint64_t)PERF_SAMPLE_WEIGHT);
+		struct perf_event_header *whole = build(&attr), *spoilt = spoil(whole, random);
+		assert_true(check_raw(&attr, whole));
+		nr_whole += check_raw(&attr, spoilt);
+		free(spoilt);
+		free(whole);
+	}
+	assert_true(nr_whole > nr / 10 && nr_whole < nr * 9 / 10);
+}
+
 /* A count that would overflow when multiplied, in each field that has one. */
 /* The values of READ as the man page has them: of an event alone, or of a group; and where the next field begins. */
 static void check_read_format(uint64_t format)
@@ -710,6 +764,7 @@ int main(void)
 		cmocka_unit_test(test_cut_sample),
 		cmocka_unit_test(test_whole_is_what_can_be_decoded),
 		cmocka_unit_test(test_dump_is_what_is_decoded),
+		cmocka_unit_test(test_raw_sample_is_what_is_decoded),
 		cmocka_unit_test(test_every_read_format),
 		cmocka_unit_test(test_huge_counts),
 		cmocka_unit_test(test_empty_branch_stack),

@@ -30,7 +30,7 @@ PUBLIC = {
     'event/names': 'names.h pmu_cpus.h registers.h',
     'event/parse': 'configure.h event.h inventory.h open.h',
     'stream': 'batch_pool.h pipeline.h producers.h relief.h ring.h stage.h stream.h writer.h',
-    'tasks': 'map_history.h maps.h off_cpu.h task_event.h task_table.h tasks.h',
+    'tasks': 'map_history.h maps.h off_cpu.h raw_sample.h task_event.h task_table.h tasks.h',
     'unwind': 'unwind.h unwind_memory.h',
     'record/setup': 'eventset.h fd_closer.h memory_plan.h options.h perf_clock.h plan.h target.h trigger_events.h '
                     'workload.h',

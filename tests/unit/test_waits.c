@@ -778,6 +778,35 @@ static void test_end_of_a_task_without_states(void **state)
 	waits_free(waits);
 }
 
+/* Tasks that have ended are not found again, nor in the place of others whose numbers are alike in their low bits. */
+static void test_many_tasks(void **state)
+{
+	enum { NR = 100, ROUNDS = 4 };
+	const struct waits_params params = {.emit = ignore, .states_known = true};
+	struct waits *waits = waits_new(&params);
+	uint64_t time_ns = 1000;
+
+	(void)state;
+	assert_non_null(waits);
+	waits_start(waits, 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (uint32_t tid = 1; tid <= NR; tid++) {
+			const struct waits_place place = {.time_ns = time_ns++, .pid = tid, .tid = tid};
+			assert_false(waits_knows(waits, tid));
+			assert_int_equal(waits_run(waits, &place), 0);
+			assert_true(waits_has(waits, tid));
+		}
+		for (uint32_t tid = NR; tid; tid--) {
+			const struct waits_place place = {.time_ns = time_ns++, .pid = tid, .tid = tid};
+			assert_true(waits_has(waits, tid));
+			assert_int_equal(waits_leave(waits, &place, DEAD, 0, (struct span){"a", 1}), 0);
+			for (uint32_t other = 1; other <= NR; other++)
+				assert_int_equal(waits_knows(waits, other), other < tid);
+		}
+	}
+	waits_free(waits);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -809,6 +838,7 @@ int main(void)
 		cmocka_unit_test(test_start_again),
 		cmocka_unit_test(test_end_of_a_task),
 		cmocka_unit_test(test_end_of_a_task_without_states),
+		cmocka_unit_test(test_many_tasks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

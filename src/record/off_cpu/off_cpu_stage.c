@@ -14,12 +14,12 @@
 #include "compress/stack_cut.h"
 #include "perfdata/ledger.h"
 #include "perfdata/record.h"
-#include "perfdata/sample.h"
 #include "record/off_cpu/waits.h"
 #include "record/order/ordered_stage.h"
 #include "record/order/ring_events.h"
 #include "record/order/time_queue.h"
 #include "tasks/off_cpu.h"
+#include "tasks/raw_sample.h"
 #include "tasks/task_event.h"
 
 /*
@@ -29,6 +29,9 @@
  */
 static const uint64_t direct_switch_ns = 2000;
 
+/* ordered_record.look: of a wake-up, and of all else. */
+enum { TAKE = ORDERED_WANT, TAKE_WAKE_UP };
+
 /* By address: see off_cpu_switch(), off_cpu_all_off(). */
 static char turned_on, turning_off, all_off;
 
@@ -36,6 +39,12 @@ static char turned_on, turning_off, all_off;
 struct left {
 	uint64_t time_ns;
 	uint32_t tid;
+};
+
+/* What the id of an event tells of its records. */
+struct source {
+	uint32_t ring_number; /* of off_cpu_add_ring(), + 1 */
+	uint32_t event;       /* its index */
 };
 
 /* What is known of a ring. */
@@ -59,27 +68,31 @@ struct off_cpu_stages {
 	struct stage_maker maker;
 	struct off_cpu_params params;
 	struct ring_events events;
+	struct raw_sample_shape switch_shape, wake_up_shape; /* of their samples */
 	struct ordered_stages *ordered;
 	_Atomic uint64_t full_ns; /* of streams */
 
 	/* Under its lock: */
 	struct waits *waits;
-	struct buf blank, sample;       /* a record of which nothing is known; that is put together */
-	struct buf copy;                /* of the one that a task took when it left the CPU */
-	struct ordered_record *place;   /* of the record that is taken */
-	bool on;                        /* the events, as told of before the next snapshot */
-	struct buf found;               /* struct off_cpu_task, for the next snapshot; else in the order of time */
-	size_t nr_found_taken;          /* of those in that order */
-	struct buf *snapshot;           /* where the waits of one go; NULL: they go to that place */
-	struct buf left;                /* struct left, by CPU */
-	struct time_queue switched;     /* when the events were: item is &turned_on, &turning_off or &all_off */
-	struct hash_table wakers;       /* by tid, of threads and processes: those that are described */
-	struct buf new_wakers;          /* uint32_t tid: of those, who are yet to be described */
-	struct hash_table ring_numbers; /* by id of an event: the number of its ring + 1 */
-	struct buf rings;               /* struct ring_state, by the number */
-	struct buf counts_of_rings;     /* uint64_t, for count_lost() */
-	bool in_doubt;                  /* of some ring not all that was counted is placed */
-	struct end_check end_check;     /* for tasks that have ended */
+	struct buf blank, sample;     /* a record of which nothing is known; that is put together */
+	struct buf copy;              /* of the one that a task took when it left the CPU */
+	struct ordered_record *place; /* of the record that is taken */
+	bool on;                      /* the events, as told of before the next snapshot */
+	bool pending;                 /* something in `found` or `switched` may be yet to be taken */
+	struct buf found;             /* struct off_cpu_task, for the next snapshot; else in the order of time */
+	size_t nr_found_taken;        /* of those in that order */
+	struct buf *snapshot;         /* where the waits of one go; NULL: they go to that place */
+	struct buf left;              /* struct left, by CPU */
+	struct time_queue switched;   /* when the events were: item is &turned_on, &turning_off or &all_off */
+	struct hash_table wakers;     /* by tid, of threads and processes: those that are described */
+	struct buf new_wakers;        /* uint32_t tid: of those, who are yet to be described */
+	struct hash_table sources;    /* by id of an event: its struct source, as a number */
+	uint64_t last_id;             /* that was looked for; 0: none was, or a record has none */
+	struct source last_source;    /* what was found */
+	struct buf rings;             /* struct ring_state, by the number */
+	struct buf counts_of_rings;   /* uint64_t, for count_lost() */
+	bool in_doubt;                /* of some ring not all that was counted is placed */
+	struct end_check end_check;   /* for tasks that have ended */
 	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: known of so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
 };
@@ -89,7 +102,7 @@ static int emit(void *ctx, struct span left, const struct off_cpu_wait *wait, co
 {
 	struct off_cpu_stages *stages = ctx;
 	struct off_cpu_counts *counts = &stages->counts;
-	const struct perf_event_attr *attr = &stages->params.events[stages->params.switches].attr;
+	const struct raw_sample_shape *shape = &stages->switch_shape;
 	uint64_t *nr = wait->flags & OFF_CPU_UNKNOWN ? &counts->nr_unknown
 		       : wait->flags & OFF_CPU_SUM   ? &counts->nr_short
 						     : &counts->nr_waits;
@@ -101,9 +114,9 @@ static int emit(void *ctx, struct span left, const struct off_cpu_wait *wait, co
 	*nr += wait->nr_times;
 	*ns += wait->ns;
 	stages->sample.len = 0;
-	int err = left.len ? off_cpu_put(attr, left.ptr, wait, end, &stages->sample) : -EBADMSG;
+	int err = left.len ? off_cpu_put(shape, left.ptr, wait, end, &stages->sample) : -EBADMSG;
 	if (err == -EBADMSG) /* none, or with a chain as long as records can be */
-		err = off_cpu_put(attr, (const void *)stages->blank.data, wait, end, &stages->sample);
+		err = off_cpu_put(shape, (const void *)stages->blank.data, wait, end, &stages->sample);
 	err = err ? err : buf_status(&stages->sample);
 	if (err || !stages->snapshot)
 		return err ? err : ordered_add(stages->place, buf_span(&stages->sample));
@@ -131,7 +144,7 @@ static bool read_field(struct span raw, struct tracepoint_field field, uint64_t 
  * What is kept of a sample until the task runs again: of a copy of a stack only what is of the stack, or nothing, as in
  * samples of kernel threads. *ret is valid until the next call. 0 or -ENOMEM.
  */
-static int shorten_left(struct off_cpu_stages *stages, const uint8_t *bytes, const struct sample *sample,
+static int shorten_left(struct off_cpu_stages *stages, const uint8_t *bytes, const struct raw_sample *sample,
 			struct span *ret)
 {
 	const struct perf_event_header *record = (const void *)bytes;
@@ -157,9 +170,9 @@ static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
 	const struct perf_event_header *record = (const void *)bytes;
 	const struct event_off_cpu_fields *fields = &stages->params.fields;
 	uint64_t state = 0, previous, next;
-	struct sample sample;
+	struct raw_sample sample;
 
-	if (sample_decode(&stages->params.events[stages->params.switches].attr, record, &sample))
+	if (!raw_sample_decode(&stages->switch_shape, record, &sample))
 		return 0;
 	struct waits_place place = {.time_ns = sample.time, .pid = sample.pid, .tid = sample.tid, .cpu = sample.cpu};
 	/* A task that has ended has no number any more. */
@@ -212,10 +225,10 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 	/* Of common_flags: include/linux/trace_events.h, TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ. */
 	enum { FLAGS_OFFSET = 2, IN_INTERRUPT = 0x08 | 0x10 };
 	static const struct tracepoint_field common_pid = {.offset = 4, .bytes = sizeof(uint32_t)};
-	struct sample sample;
+	struct raw_sample sample;
 	uint64_t tid, by;
 
-	if (sample_decode(&stages->params.events[stages->params.wake_ups].attr, (const void *)bytes, &sample) ||
+	if (!raw_sample_decode(&stages->wake_up_shape, (const void *)bytes, &sample) ||
 	    sample.raw.len <= FLAGS_OFFSET || !read_field(sample.raw, stages->params.fields.woken, &tid))
 		return 0;
 	bool interrupt = ((const uint8_t *)sample.raw.ptr)[FLAGS_OFFSET] & IN_INTERRUPT;
@@ -224,9 +237,8 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 		sample.tid = (uint32_t)by;
 		sample.pid = sample.pid == UINT32_MAX ? sample.tid : sample.pid;
 	}
-	struct waits_waker waker = {.pid = interrupt ? 0 : sample.pid,
-				    .tid = interrupt ? 0 : sample.tid,
-				    .ips = {sample.ips, sample.nr_ips * sizeof(*sample.ips)}};
+	struct waits_waker waker = {
+		.pid = interrupt ? 0 : sample.pid, .tid = interrupt ? 0 : sample.tid, .ips = sample.ips};
 	bool describes = stages->params.describe && waits_knows(stages->waits, (uint32_t)tid);
 	int err = describes ? note_waker(stages, waker.pid) : 0;
 	if (describes && !err)
@@ -237,9 +249,8 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 static int take_sample(struct off_cpu_stages *stages, struct ordered_record *record)
 {
 	size_t size = ((const struct perf_event_header *)record->bytes)->size;
-	size_t event = ring_events_index(&stages->events, record->bytes, size);
-	int err = event == stages->params.switches ? take_switch(stages, record->bytes)
-						   : take_wake_up(stages, record->bytes);
+	int err =
+		record->look == TAKE_WAKE_UP ? take_wake_up(stages, record->bytes) : take_switch(stages, record->bytes);
 
 	ordered_record_shorten(record, size, 0);
 	return err;
@@ -280,17 +291,20 @@ static int take_switch_record(struct off_cpu_stages *stages, struct ordered_reco
 		struct perf_event_header header;
 		uint32_t pid, tid; /* of the other task; <linux/perf_event.h>, PERF_RECORD_SWITCH_CPU_WIDE */
 	} both;
-	struct waits_place in = *place;
+	const bool next_known = stages->params.fields.next.bytes;
 	int err = 0;
 
-	if (out && !stages->params.fields.next.bytes)
-		err = note_left(stages, place);
-	else if (!stages->params.fields.next.bytes)
+	if (out) {
+		err = next_known ? 0 : note_left(stages, place);
+		if (!err)
+			err = waits_leave(stages->waits, place, 0, preempted ? 0 : OFF_CPU_NO_STATE, (struct span){0});
+	} else if (next_known) {
+		err = waits_run(stages->waits, place);
+	} else {
+		struct waits_place in = *place;
 		in.time_ns = switch_ns(stages, place);
-	if (out && !err)
-		err = waits_leave(stages->waits, place, 0, preempted ? 0 : OFF_CPU_NO_STATE, (struct span){0});
-	else if (!out)
 		err = waits_run(stages->waits, &in);
+	}
 	/* The next task runs from here on, and what the kernel does up to its own record is not waiting. */
 	if (!err && out && header->type == PERF_RECORD_SWITCH_CPU_WIDE && header->size >= sizeof(both)) {
 		memcpy(&both, header, sizeof(both));
@@ -318,14 +332,16 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 	return waits_exit(stages->waits, &place, stages->params.all_tasks);
 }
 
-/* The ring that it came in; NULL: not known. */
-static struct ring_state *ring_of(const struct off_cpu_stages *stages, const uint8_t *record,
-				  const struct perf_event_header *header)
+/* Where a record comes from; ring_number 0: not known, and neither is the event. */
+static struct source source_of(struct off_cpu_stages *stages, uint64_t id)
 {
-	uint64_t id = ring_events_id(&stages->events, record, header);
-	uint64_t number = hash_table_find_number(&stages->ring_numbers, id);
-
-	return number ? (struct ring_state *)stages->rings.data + (number - 1) : NULL;
+	if (id != stages->last_id) {
+		const uint64_t number = hash_table_find_number(&stages->sources, id);
+		_Static_assert(sizeof(stages->last_source) == sizeof(number), "it is kept as a number");
+		memcpy(&stages->last_source, &number, sizeof(number));
+		stages->last_id = id;
+	}
+	return stages->last_source;
 }
 
 /* Behind the last record of that ring; NULL: it is not known in which. */
@@ -365,9 +381,10 @@ static int note_lost(struct off_cpu_stages *stages, const uint8_t *record, uint6
 }
 
 static int note_coming(struct off_cpu_stages *stages, const uint8_t *record, const struct perf_event_header *header,
-		       uint64_t time_ns)
+		       uint64_t time_ns, struct source source)
 {
-	struct ring_state *ring = ring_of(stages, record, header);
+	struct ring_state *rings = (struct ring_state *)stages->rings.data;
+	struct ring_state *ring = source.ring_number ? &rings[source.ring_number - 1] : NULL;
 	int err = 0;
 
 	if (header->type == PERF_RECORD_LOST)
@@ -506,6 +523,7 @@ static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
 	}
 	if (!stages->params.in_snapshots)
 		take_found_until(stages, time_ns);
+	stages->pending = stages->found.len || time_queue_first(&stages->switched);
 	return err;
 }
 
@@ -513,10 +531,10 @@ static int take(void *ctx, struct ordered_record *record)
 {
 	struct off_cpu_stages *stages = ctx;
 	const struct perf_event_header *header = (const void *)record->bytes;
-	struct sample id = {0};
+	struct ring_place ran;
 
 	stages->place = record;
-	int err = switch_until(stages, record->time_ns);
+	int err = stages->pending ? switch_until(stages, record->time_ns) : 0;
 	if (!err && stages->end_check.gone_ns && record->time_ns > stages->end_check.gone_ns) {
 		stages->end_check.gone_ns = 0;
 		err = waits_end_gone(stages->waits, record->time_ns);
@@ -525,9 +543,9 @@ static int take(void *ctx, struct ordered_record *record)
 		return err;
 	if (header->type == PERF_RECORD_SAMPLE)
 		return take_sample(stages, record);
-	if (sample_id_decode(&stages->params.events[0].attr, header, &id))
+	if (!ring_events_place(&stages->events, record->bytes, header, &ran))
 		return 0;
-	const struct waits_place place = {.time_ns = record->time_ns, .pid = id.pid, .tid = id.tid, .cpu = id.cpu};
+	const struct waits_place place = {.time_ns = record->time_ns, .pid = ran.pid, .tid = ran.tid, .cpu = ran.cpu};
 	switch (header->type) {
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE: return take_switch_record(stages, record, &place);
@@ -535,24 +553,30 @@ static int take(void *ctx, struct ordered_record *record)
 	}
 }
 
+/* ORDERED_PASS: a sample of another event. */
+static int look_at_sample(const struct off_cpu_stages *stages, const uint8_t *sample, size_t size, struct source source)
+{
+	size_t event = source.ring_number ? source.event : ring_events_index(&stages->events, sample, size);
+
+	return event == stages->params.switches ? TAKE : event == stages->params.wake_ups ? TAKE_WAKE_UP : ORDERED_PASS;
+}
+
 static int look_at(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns)
 {
 	struct off_cpu_stages *stages = ctx;
-	size_t event;
+	const struct ring_record seen = ring_events_look(&stages->events, record, header);
+	const struct source source = source_of(stages, seen.id);
 
-	*ret_time_ns = ring_events_time(&stages->events, record, header);
-	int err = note_coming(stages, record, header, *ret_time_ns);
+	*ret_time_ns = seen.time_ns;
+	int err = note_coming(stages, record, header, seen.time_ns, source);
 	if (err)
 		return err;
 	switch (header->type) {
-	case PERF_RECORD_SAMPLE:
-		event = ring_events_index(&stages->events, record, header->size);
-		return event == stages->params.switches || event == stages->params.wake_ups ? ORDERED_WANT
-											    : ORDERED_PASS;
+	case PERF_RECORD_SAMPLE: return look_at_sample(stages, record, header->size, source);
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 	case PERF_RECORD_FORK:
-	case PERF_RECORD_EXIT: return ORDERED_WANT;
+	case PERF_RECORD_EXIT: return TAKE;
 	default: return ORDERED_PASS;
 	}
 }
@@ -684,6 +708,9 @@ int off_cpu_stages_new(const struct off_cpu_params *params, struct off_cpu_stage
 	stages->maker = (struct stage_maker){
 		.make = make, .initial_state = params->in_snapshots ? NULL : take_initial_state, .account = account};
 	stages->params = *params;
+	stages->switch_shape = raw_sample_shape(&event->attr);
+	if (params->wake_ups < params->nr_events)
+		stages->wake_up_shape = raw_sample_shape(&params->events[params->wake_ups].attr);
 	stages->waits = make_waits(stages);
 	stages->on = !params->starts_later;
 	off_cpu_put_blank(&event->attr, event->nr_ids ? event->ids[0] : 0, &stages->blank);
@@ -708,7 +735,12 @@ int off_cpu_add_ring(struct off_cpu_stages *stages, uint64_t event_id, size_t ri
 	if (bytes > stages->rings.len && !buf_extend(&stages->rings, bytes - stages->rings.len))
 		return -ENOMEM;
 	((struct ring_state *)stages->rings.data)[ring].cpu = cpu;
-	return hash_table_add_number(&stages->ring_numbers, event_id, ring + 1);
+	const uint64_t event_number = hash_table_find_number(&stages->events.ids, event_id);
+	const struct source source = {.ring_number = (uint32_t)ring + 1,
+				      .event = event_number ? (uint32_t)event_number - 1 : 0};
+	uint64_t number;
+	memcpy(&number, &source, sizeof(number));
+	return hash_table_add_number(&stages->sources, event_id, number);
 }
 
 _Atomic uint64_t *off_cpu_full_ns(struct off_cpu_stages *stages)
@@ -726,7 +758,7 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	time_queue_fini(&stages->switched);
 	hash_table_fini(&stages->wakers);
 	buf_fini(&stages->new_wakers);
-	hash_table_fini(&stages->ring_numbers);
+	hash_table_fini(&stages->sources);
 	buf_fini(&stages->rings);
 	buf_fini(&stages->counts_of_rings);
 	buf_fini(&stages->found);
@@ -750,6 +782,7 @@ static void note_switched(struct off_cpu_stages *stages, void *how, uint64_t now
 		return;
 	ordered_stages_lock(stages->ordered);
 	(void)!time_queue_put(&stages->switched, &entry); /* out of memory: the recording is about to end */
+	stages->pending = true;
 	ordered_stages_unlock(stages->ordered);
 }
 
@@ -770,6 +803,7 @@ int off_cpu_found(struct off_cpu_stages *stages, const struct off_cpu_task *task
 	int err = is_known ? waits_know(stages->waits, task->pid, task->tid) : 0;
 	if (!err) {
 		buf_put(&stages->found, task, sizeof(*task));
+		stages->pending = true;
 		err = buf_status(&stages->found);
 	}
 	ordered_stages_unlock(stages->ordered);
@@ -808,26 +842,23 @@ static int take_all_found(struct off_cpu_stages *stages, struct off_cpu_window w
 }
 
 /*
- * A record that the events of --off-cpu asked for, and that takes no place in the file. Of switches and tasks others
- * may have asked as well: the same ones, in another ring or in this one.
+ * Of a record that the events of --off-cpu asked for, and that takes no place in the file, as look_at(); of another
+ * one ORDERED_PASS. Of switches and tasks others may have asked as well: the same ones, in another ring or in this one.
  */
-static bool is_own(const struct off_cpu_stages *stages, const uint8_t *bytes)
+static int look_at_own(struct off_cpu_stages *stages, const uint8_t *bytes, const struct ring_record *seen)
 {
 	const struct perf_event_header *record = (const void *)bytes;
 
 	switch (record->type) {
-	case PERF_RECORD_SAMPLE: {
-		size_t event = ring_events_index(&stages->events, bytes, record->size);
-		return event == stages->params.switches || event == stages->params.wake_ups;
-	}
+	case PERF_RECORD_SAMPLE: return look_at_sample(stages, bytes, record->size, source_of(stages, seen->id));
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT: break;
-	default: return false;
+	default: return ORDERED_PASS;
 	}
-	return hash_table_find_number(&stages->events.ids, ring_events_id(&stages->events, bytes, record)) ==
-	       stages->params.switches + 1;
+	return hash_table_find_number(&stages->events.ids, seen->id) == stages->params.switches + 1 ? TAKE
+												    : ORDERED_PASS;
 }
 
 /* Takes what tells of waits, in the order of time, and appends to `kept` what stays. */
@@ -839,16 +870,17 @@ static int take_snapshot(struct off_cpu_stages *stages, struct off_cpu_window wi
 
 	for (size_t at = 0; at < records->len && !err; at += ((struct perf_event_header *)(records->data + at))->size) {
 		const struct perf_event_header *record = (const void *)(records->data + at);
-		const uint64_t time_ns = ring_events_time(&stages->events, records->data + at, record);
-		if (!is_own(stages, records->data + at))
+		const struct ring_record seen = ring_events_look(&stages->events, records->data + at, record);
+		const int look = look_at_own(stages, records->data + at, &seen);
+		const struct time_entry entry = {
+			.time_ns = seen.time_ns, .item = records->data + at, .look = (uint32_t)look};
+		if (look == ORDERED_PASS)
 			buf_put(kept, record, record->size);
-		else if (time_ns >= window.from_ns && time_ns <= window.to_ns)
-			err = time_queue_put(&queue,
-					     &(struct time_entry){.time_ns = time_ns, .item = records->data + at});
+		else if (seen.time_ns >= window.from_ns && seen.time_ns <= window.to_ns)
+			err = time_queue_put(&queue, &entry);
 	}
-	for (const struct time_entry *first; !err && (first = time_queue_first(&queue));) {
-		struct ordered_record record = {.time_ns = first->time_ns, .bytes = first->item};
-		time_queue_drop_first(&queue);
+	for (struct time_entry first; !err && time_queue_take(&queue, UINT64_MAX, &first);) {
+		struct ordered_record record = {.time_ns = first.time_ns, .bytes = first.item, .look = first.look};
 		err = take(stages, &record);
 	}
 	time_queue_fini(&queue);

@@ -13,6 +13,7 @@ enum {
 	MOST_CPUS = 1 << 16,
 	DEAD = 0x10 | 0x20,      /* X, Z of sched_switch */
 	WAKE_UP_RACE_NS = 50000, /* it was woken while it was on its way out: the record of that comes first */
+	RECENT = 16,
 };
 
 /* Sums wait no longer, and are no larger: until one comes, readers take its times for such on the CPU. */
@@ -52,6 +53,8 @@ static const size_t most_gaps = 4096;
 struct waits {
 	struct waits_params params;
 	struct hash_table tasks; /* by tid */
+	/* That left or ran, by tid modulo their number: of one switch and wake-up they are looked for many times. */
+	struct task *recent[RECENT];
 	struct buf last;         /* uint32_t, by CPU: the task that ran there last; 0: none did */
 	struct buf gaps;         /* struct gap, in the order of time, with some between them */
 	struct buf gaps_of_cpus; /* struct buf, by CPU + 1: likewise, of that CPU; of any */
@@ -132,9 +135,30 @@ void waits_start(struct waits *waits, uint64_t start_ns)
 	waits->start_ns = start_ns;
 }
 
-static struct task *find(const struct waits *waits, uint32_t tid)
+/* Not inline: it is large, and not often that a task is no recent one. */
+__attribute__((noinline)) static struct task *look_up(const struct waits *waits, uint32_t tid)
 {
 	return hash_table_find_item(&waits->tasks, tid);
+}
+
+static inline struct task *find(const struct waits *waits, uint32_t tid)
+{
+	struct task *recent = waits->recent[tid % RECENT];
+
+	return recent && recent->tid == tid ? recent : look_up(waits, tid);
+}
+
+/* NULL: out of memory. */
+__attribute__((noinline)) static struct task *add(struct waits *waits, uint32_t tid)
+{
+	struct task *task = calloc(1, sizeof(*task));
+
+	if (!task || hash_table_add(&waits->tasks, tid, task)) {
+		free(task);
+		return NULL;
+	}
+	task->pid = task->tid = tid;
+	return task;
 }
 
 /* NULL: out of memory. */
@@ -142,14 +166,10 @@ static struct task *make(struct waits *waits, uint32_t pid, uint32_t tid)
 {
 	struct task *task = find(waits, tid);
 
-	if (!task) {
-		task = calloc(1, sizeof(*task));
-		if (!task || hash_table_add(&waits->tasks, tid, task)) {
-			free(task);
-			return NULL;
-		}
-		task->pid = task->tid = tid;
-	}
+	task = task ? task : add(waits, tid);
+	if (!task)
+		return NULL;
+	waits->recent[tid % RECENT] = task;
 	if (pid != UINT32_MAX)
 		task->pid = pid;
 	return task;
@@ -158,6 +178,8 @@ static struct task *make(struct waits *waits, uint32_t pid, uint32_t tid)
 static void forget(struct waits *waits, struct task *task)
 {
 	hash_table_remove(&waits->tasks, hash_table_find(&waits->tasks, task->tid));
+	if (waits->recent[task->tid % RECENT] == task)
+		waits->recent[task->tid % RECENT] = NULL;
 	waits->left_bytes -= task->left.room;
 	task_free(task);
 }
@@ -253,19 +275,27 @@ static bool find_in(const struct buf *in, uint64_t from_ns, uint64_t to_ns, stru
 	return true;
 }
 
+/* Without a look for it: most times begin behind the last gap. */
+static bool may_have_gap(const struct waits *waits, uint64_t from_ns)
+{
+	const struct gap *end = (const struct gap *)(waits->gaps.data + waits->gaps.len);
+
+	return waits->gaps.len && end[-1].to_ns > from_ns;
+}
+
 static bool has_gap(const struct waits *waits, uint64_t from_ns, uint64_t to_ns)
 {
 	struct gap unused;
 
-	return find_in(&waits->gaps, from_ns, to_ns, &unused);
+	return may_have_gap(waits, from_ns) && find_in(&waits->gaps, from_ns, to_ns, &unused);
 }
 
-/* That it left its CPU is told there. */
-static bool find_gap_of_cpu(const struct waits *waits, const struct task *task, uint64_t to_ns, struct gap *ret)
+/* That a task of that CPU left it is told there, or of any. */
+static bool find_gap_of_lists(const struct waits *waits, uint32_t cpu, struct gap times, struct gap *ret)
 {
-	const uint64_t from_ns = task->since_ns > waits->start_ns ? task->since_ns : waits->start_ns;
+	const uint64_t from_ns = times.from_ns, to_ns = times.to_ns;
 	const struct buf *lists = (const struct buf *)waits->gaps_of_cpus.data;
-	const size_t nr = waits->gaps_of_cpus.len / sizeof(*lists), of_cpu = (size_t)task->cpu + 1;
+	const size_t nr = waits->gaps_of_cpus.len / sizeof(*lists), of_cpu = (size_t)cpu + 1;
 	struct gap gap, of_any;
 	bool found = of_cpu < nr && find_in(&lists[of_cpu], from_ns, to_ns, &gap);
 
@@ -276,6 +306,14 @@ static bool find_gap_of_cpu(const struct waits *waits, const struct task *task, 
 	if (found)
 		*ret = gap;
 	return found;
+}
+
+static inline bool find_gap_of_cpu(const struct waits *waits, const struct task *task, uint64_t to_ns, struct gap *ret)
+{
+	const uint64_t from_ns = task->since_ns > waits->start_ns ? task->since_ns : waits->start_ns;
+
+	return may_have_gap(waits, from_ns) &&
+	       find_gap_of_lists(waits, task->cpu, (struct gap){.from_ns = from_ns, .to_ns = to_ns}, ret);
 }
 
 /* What the time up to `time_ns` was, of a task that is off the CPU. */

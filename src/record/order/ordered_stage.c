@@ -162,13 +162,17 @@ void ordered_stages_last_outputs(struct ordered_stages *stages)
 /* All records up to that time, each after those that are older. */
 static int take_until(struct ordered_stages *stages, uint64_t time_ns)
 {
-	const struct time_entry *first;
+	struct time_entry first;
 	int err = 0;
 
-	while (!err && (first = time_queue_first(&stages->records)) && first->time_ns <= time_ns) {
+	while (!err && time_queue_take(&stages->records, time_ns, &first)) {
 		struct ordered_record record = {
-			.time_ns = first->time_ns, .bytes = first->item, .batch = first->owner, .stages = stages};
-		time_queue_drop_first(&stages->records);
+			.time_ns = first.time_ns,
+			.bytes = first.item,
+			.look = first.look,
+			.batch = first.owner,
+			.stages = stages,
+		};
 		if (record.batch) {
 			record.batch->begun = offset_in(record.batch, record.bytes) + 1;
 			stages->recent = record.batch;
@@ -412,9 +416,9 @@ static int look_at(struct ordered_stages *stages, struct ordered_batch *pending,
 
 	if (time_ns > pending->last_ns)
 		pending->last_ns = time_ns;
-	if (look != ORDERED_WANT)
+	if (look < ORDERED_WANT)
 		return look;
-	const struct time_entry entry = {.time_ns = time_ns, .item = record, .owner = pending};
+	const struct time_entry entry = {.time_ns = time_ns, .item = record, .owner = pending, .look = (uint32_t)look};
 	int err = time_queue_put(&stages->records, &entry);
 	pending->nr_waiting += !err;
 	return err;
@@ -429,7 +433,8 @@ static int look_at_batch(struct ordered_stages *stages, struct ordered_batch *pe
 	for (size_t at = 0; at < batch->len && !err;) {
 		const size_t left = batch->len - at;
 		struct perf_event_header header = {0};
-		memcpy(&header, batch->records + at, left < sizeof(header) ? left : sizeof(header));
+		if (left >= sizeof(header))
+			memcpy(&header, batch->records + at, sizeof(header));
 		err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* not a ring's bytes */
 		if (!err)
 			err = look_at(stages, pending, batch->records + at, &header);
@@ -467,7 +472,12 @@ static int process(struct stage *base, struct batch *batch)
 static int give_up(struct ordered_stages *stages, struct time_entry *entry)
 {
 	struct ordered_record record = {
-		.time_ns = entry->time_ns, .bytes = entry->item, .batch = entry->owner, .stages = stages};
+		.time_ns = entry->time_ns,
+		.bytes = entry->item,
+		.look = entry->look,
+		.batch = entry->owner,
+		.stages = stages,
+	};
 	size_t size = ((const struct perf_event_header *)entry->item)->size;
 	void *copy = malloc(size);
 

@@ -27,20 +27,21 @@ struct perf_event_header;
 struct ordered_record {
 	uint64_t time_ns;
 	uint8_t *bytes;                /* 8-aligned; whole; NULL for end() */
+	uint32_t look;                 /* what look_at() returned for it */
 	struct ordered_batch *batch;   /* private: the batch that contains it; NULL: that was passed on */
 	struct ordered_stages *stages; /* private */
 };
 
 enum ordered_look {
 	ORDERED_PASS, /* take() is not called for it */
-	ORDERED_WANT, /* take() is called for it in the order of time */
+	ORDERED_WANT, /* take() is called for it in the order of time; so it is with all numbers above */
 };
 
 struct ordered_ops {
 	const char *name;
 	/*
-	 * Returns an enum ordered_look, or -errno. *ret_time_ns: the time of the record if it has one, also with
-	 * ORDERED_PASS.
+	 * Returns an enum ordered_look, or a larger number, which take() gets; or -errno. *ret_time_ns: the time of the
+	 * record if it has one, also with ORDERED_PASS.
 	 */
 	int (*look_at)(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns);
 	/* Called in the order of time. 0, or -errno: then the output ends with that error. */

@@ -19,6 +19,11 @@ int ring_events_init(struct ring_events *events, const struct event_desc *descs,
 	events->time_offset = sample_time_offset(first);
 	events->time_distance = sample_time_distance(first);
 	events->trailer_bytes = sample_id_bytes(first);
+	events->tid_distance = events->cpu_distance = -1;
+	if (first->sample_id_all && first->sample_type & PERF_SAMPLE_TID) /* the first field */
+		events->tid_distance = (int)events->trailer_bytes;
+	if (first->sample_id_all && first->sample_type & PERF_SAMPLE_CPU) /* the last one but for the IDENTIFIER */
+		events->cpu_distance = first->sample_type & PERF_SAMPLE_IDENTIFIER ? 16 : 8;
 	if (events->time_offset < 0 || events->time_distance < 0)
 		return -EINVAL;
 	for (size_t i = 0; i < nr; i++)
@@ -44,28 +49,64 @@ size_t ring_events_index(const struct ring_events *events, const uint8_t *sample
 	return number ? number - 1 : 0;
 }
 
-/* 0: the record does not have it. */
-static uint64_t word_at(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header,
-			int offset, int distance)
+/* Where the sample_id ends: sample_id_end(), but for most records without a look at them. */
+static int trailer_end(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header)
 {
-	int place = offset;
+	switch (header->type) {
+	case PERF_RECORD_KSYMBOL:
+	case PERF_RECORD_BPF_EVENT:
+	case PERF_RECORD_TEXT_POKE: return (int)sample_id_end(record, events->trailer_bytes);
+	default: return header->size;
+	}
+}
+
+/* 0: the record does not have it. */
+static uint64_t word_at(const uint8_t *record, const struct perf_event_header *header, int place)
+{
 	uint64_t word;
 
-	if (header->type != PERF_RECORD_SAMPLE)
-		place = sample_id_field(record, events->trailer_bytes, distance);
 	if (place < (int)sizeof(*header) || place + (int)sizeof(word) > (int)header->size)
 		return 0;
 	memcpy(&word, record + place, sizeof(word));
 	return word;
 }
 
+struct ring_record ring_events_look(const struct ring_events *events, const uint8_t *record,
+				    const struct perf_event_header *header)
+{
+	int id_at = events->id_offset, time_at = events->time_offset;
+
+	if (header->type != PERF_RECORD_SAMPLE) {
+		const int end = trailer_end(events, record, header);
+		id_at = events->id_distance < 0 ? -1 : end - events->id_distance;
+		time_at = end - events->time_distance;
+	}
+	return (struct ring_record){.id = word_at(record, header, id_at), .time_ns = word_at(record, header, time_at)};
+}
+
 uint64_t ring_events_id(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header)
 {
-	return word_at(events, record, header, events->id_offset, events->id_distance);
+	return ring_events_look(events, record, header).id;
 }
 
 uint64_t ring_events_time(const struct ring_events *events, const uint8_t *record,
 			  const struct perf_event_header *header)
 {
-	return word_at(events, record, header, events->time_offset, events->time_distance);
+	return ring_events_look(events, record, header).time_ns;
+}
+
+bool ring_events_place(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header,
+		       struct ring_place *ret)
+{
+	const int end = trailer_end(events, record, header);
+	uint32_t ids[2] = {UINT32_MAX, UINT32_MAX}, cpu = UINT32_MAX;
+
+	if (end < (int)(sizeof(*header) + events->trailer_bytes))
+		return false;
+	if (events->tid_distance > 0)
+		memcpy(ids, record + end - events->tid_distance, sizeof(ids));
+	if (events->cpu_distance > 0)
+		memcpy(&cpu, record + end - events->cpu_distance, sizeof(cpu));
+	*ret = (struct ring_place){.pid = ids[0], .tid = ids[1], .cpu = cpu};
+	return true;
 }

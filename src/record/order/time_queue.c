@@ -2,7 +2,6 @@
 #include "record/order/time_queue.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,9 +44,14 @@ static bool is_before(const struct time_row *a, const struct time_row *b)
 	return a->time_ns < b->time_ns || (a->time_ns == b->time_ns && a->number < b->number);
 }
 
+static const struct time_entry *first_of(const struct time_row *row)
+{
+	return &row->chunks->entries[row->chunks->first];
+}
+
 const struct time_entry *time_queue_first(const struct time_queue *queue)
 {
-	return queue->nr_rows ? &queue->rows[0].chunks->entries[queue->rows[0].chunks->first] : NULL;
+	return queue->nr_rows ? first_of(&queue->rows[0]) : NULL;
 }
 
 /* Moves what is in front of that place, or behind it, until `row` has its place there. */
@@ -122,15 +126,26 @@ static void drop_chunk(struct time_queue *queue, struct time_chunk **link, struc
 	queue->spare = chunk;
 }
 
+/* Row `at`, which begins later than before, does not stand in front of those behind it any more. */
+static bool is_out_of_place(const struct time_queue *queue, size_t at)
+{
+	const struct time_row *rows = queue->rows;
+	const size_t next = 2 * at + 1;
+
+	return (next < queue->nr_rows && is_before(&rows[next], &rows[at])) ||
+	       (next + 1 < queue->nr_rows && is_before(&rows[next + 1], &rows[at]));
+}
+
 static void drop_from_row(struct time_queue *queue, size_t at)
 {
-	struct time_row row = queue->rows[at];
+	struct time_row *row = &queue->rows[at];
 
-	if (++row.chunks->first == row.chunks->end)
-		drop_chunk(queue, &row.chunks, NULL);
-	if (row.chunks) {
-		row.time_ns = row.chunks->entries[row.chunks->first].time_ns;
-		place_row(queue, at, row);
+	if (++row->chunks->first == row->chunks->end)
+		drop_chunk(queue, &row->chunks, NULL);
+	if (row->chunks) {
+		row->time_ns = first_of(row)->time_ns;
+		if (is_out_of_place(queue, at))
+			place_row(queue, at, *row);
 	} else if (at < --queue->nr_rows) {
 		place_row(queue, at, queue->rows[queue->nr_rows]);
 	}
@@ -139,6 +154,15 @@ static void drop_from_row(struct time_queue *queue, size_t at)
 void time_queue_drop_first(struct time_queue *queue)
 {
 	drop_from_row(queue, 0);
+}
+
+bool time_queue_take(struct time_queue *queue, uint64_t until_ns, struct time_entry *ret)
+{
+	if (!queue->nr_rows || queue->rows[0].time_ns > until_ns)
+		return false;
+	*ret = *first_of(&queue->rows[0]);
+	drop_from_row(queue, 0);
+	return true;
 }
 
 /* From the row, of which it is not the first entry. false: it is not there. */

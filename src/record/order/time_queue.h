@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ struct time_entry {
 	uint64_t time_ns;
 	void *item;
 	void *owner;
+	uint32_t look; /* of an ordered_record */
 };
 
 struct time_row;
@@ -36,4 +38,7 @@ int time_queue_put(struct time_queue *queue, const struct time_entry *entry); /*
 const struct time_entry *time_queue_first(const struct time_queue *queue);
 
 void time_queue_drop_first(struct time_queue *queue);
+
+/* Takes the earliest out if it is not later than that. false: there is none. */
+bool time_queue_take(struct time_queue *queue, uint64_t until_ns, struct time_entry *ret);
 void time_queue_remove(struct time_queue *queue, const void *item); /* if it is there; not NULL */
