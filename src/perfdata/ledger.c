@@ -442,6 +442,24 @@ static void find_cpu(struct loss_times *times)
 	times->cpu_distance = times->events[0].attr.sample_id_all && type & PERF_SAMPLE_CPU ? 8 : -1;
 }
 
+/* With what its records have in common, of which there are many. */
+static struct loss_id loss_id_of(const struct loss_times *times, uint64_t id, size_t event)
+{
+	const struct perf_event_attr *attr = &times->events[event].attr;
+	const bool waits = attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_CONTEXT_SWITCHES &&
+			   attr->sample_type & PERF_SAMPLE_RAW;
+
+	return (struct loss_id){
+		.id = id,
+		.event = (uint32_t)event,
+		.time_offset = sample_time_offset(attr),
+		.time_distance = sample_time_distance(attr),
+		.wait_offset = waits ? sample_period_offset(attr) : -1,
+		.cpu = -1,
+		.tid = -1,
+	};
+}
+
 /* In front of the last one, which is of records without an id. 0 or -ENOMEM. */
 static int add_id(struct loss_times *times, uint64_t id, size_t event)
 {
@@ -451,7 +469,7 @@ static int add_id(struct loss_times *times, uint64_t id, size_t event)
 		return -ENOMEM;
 	times->ids[times->nr_ids + 1] = times->ids[times->nr_ids];
 	times->ids[times->nr_ids + 1].ring = times->nr_ids + 1;
-	times->ids[times->nr_ids++] = (struct loss_id){.id = id, .event = (uint32_t)event, .cpu = -1, .tid = -1};
+	times->ids[times->nr_ids++] = loss_id_of(times, id, event);
 	return 0;
 }
 
@@ -469,7 +487,7 @@ int loss_times_add_events(struct loss_times *times, const struct event_desc *eve
 		if (!times->ids)
 			return -ENOMEM;
 		times->ids_room = 1;
-		times->ids[0] = (struct loss_id){.cpu = -1, .tid = -1};
+		times->ids[0] = loss_id_of(times, 0, 0);
 		find_cpu(times);
 	}
 	for (size_t i = nr_before; i < nr_events; i++)
@@ -551,12 +569,10 @@ static struct loss_id *id_of(struct loss_times *times, const uint8_t *record, co
 	return find_id(times, u64_at(record, sample ? (size_t)known : header->size - (size_t)known, header->size));
 }
 
-static uint64_t time_of(const struct loss_times *times, const struct loss_id *id, const uint8_t *record,
-			const struct perf_event_header *header)
+static uint64_t time_of(const struct loss_id *id, const uint8_t *record, const struct perf_event_header *header)
 {
-	const struct perf_event_attr *attr = &times->events[id->event].attr;
 	bool sample = header->type == PERF_RECORD_SAMPLE;
-	int known = sample ? sample_time_offset(attr) : sample_time_distance(attr);
+	int known = sample ? id->time_offset : id->time_distance;
 
 	if (known < 0 || (size_t)known > header->size)
 		return 0;
@@ -571,13 +587,9 @@ static uint64_t time_of(const struct loss_times *times, const struct loss_id *id
 static void take_time(struct loss_times *times, const struct loss_id *id, const uint8_t *record,
 		      const struct perf_event_header *header, uint64_t time_ns)
 {
-	const struct perf_event_attr *attr = &times->events[id->event].attr;
-	const int period = sample_period_offset(attr);
-	const bool made = attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_CONTEXT_SWITCHES &&
-			  attr->sample_type & PERF_SAMPLE_RAW && period >= 0;
 	uint64_t *last_ns = &times->ids[id->ring].last_ns;
 
-	if (!made || (time_ns > *last_ns && u64_at(record, (size_t)period, header->size)))
+	if (id->wait_offset < 0 || (time_ns > *last_ns && u64_at(record, (size_t)id->wait_offset, header->size)))
 		*last_ns = time_ns;
 }
 
@@ -683,7 +695,7 @@ int loss_times_take(struct loss_times *times, const uint8_t *record, const struc
 		id->lost_samples += u64_at(record, sizeof(*header), header->size);
 		return 0;
 	}
-	uint64_t time_ns = time_of(times, id, record, header);
+	uint64_t time_ns = time_of(id, record, header);
 	if (type == PERF_RECORD_LOST)
 		return take_lost(times, id, record, header, time_ns);
 	id->captured++;

@@ -156,13 +156,15 @@ int ledger_sum(struct ledger_entry *entries, size_t nr, struct ledger_sum *ret);
 struct loss_id {
 	uint64_t id;
 	uint32_t event;
-	int32_t cpu, tid;           /* -1: any */
-	uint64_t captured;          /* samples */
-	uint64_t lost_samples;      /* by LOST_SAMPLES records */
-	uint64_t lost_records;      /* by LOST records that carry this id: of the whole ring */
-	uint64_t last_ns;           /* of the last record of the same kind of ring; see ledger.c */
-	uint64_t throttled_from_ns; /* 0: it runs */
-	size_t ring;                /* index of the id that keeps `last_ns` for its ring */
+	int time_offset, time_distance; /* of its records: sample_time_offset(), sample_time_distance() */
+	int wait_offset;                /* of the period in samples of times off the CPU; -1: it has other samples */
+	int32_t cpu, tid;               /* -1: any */
+	uint64_t captured;              /* samples */
+	uint64_t lost_samples;          /* by LOST_SAMPLES records */
+	uint64_t lost_records;          /* by LOST records that carry this id: of the whole ring */
+	uint64_t last_ns;               /* of the last record of the same kind of ring; see ledger.c */
+	uint64_t throttled_from_ns;     /* 0: it runs */
+	size_t ring;                    /* index of the id that keeps `last_ns` for its ring */
 };
 
 struct loss_times {
