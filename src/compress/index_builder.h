@@ -45,9 +45,10 @@ void index_builder_record(struct index_builder *index_builder, uint64_t offset, 
 static inline uint64_t index_builder_room(const struct index_builder *index_builder, uint64_t offset)
 {
 	const struct extent_fields *now = &index_builder->now;
-	bool goes_on = now->bytes && !now->nr_others && !index_builder->now_packed && offset == index_builder->now_end;
+	const uint64_t most = now->nr_others ? index_builder->least_bytes : index_builder->unit_bytes;
+	bool goes_on = now->bytes && !index_builder->now_packed && offset == index_builder->now_end;
 
-	return goes_on && now->bytes < index_builder->unit_bytes ? index_builder->unit_bytes - now->bytes : 0;
+	return goes_on && now->bytes < most ? most - now->bytes : 0;
 }
 
 /* Adds `nr` samples of `bytes` bytes in all. Each of them begins within index_builder_room(). */

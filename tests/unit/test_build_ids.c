@@ -39,6 +39,10 @@ static uint64_t event_ids[] = {1, 2};
 static const struct event_desc plain = {
 	.attr = {.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME, .sample_id_all = 1},
 };
+static const struct event_desc plain_chain = {
+	.attr = {.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
+		 .sample_id_all = 1},
+};
 static const struct event_desc chains[] = {
 	{.attr = {.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 				 PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN,
@@ -638,8 +642,22 @@ static uint64_t draw(struct draw *from, uint64_t below)
 	return (from->state >> 8) % below;
 }
 
+/* Most often the address of the sample first, and many alike. */
+static void put_any_chain(struct buf *out, struct draw *from, uint64_t ip, uint16_t mode)
+{
+	static const uint64_t markers[] = {(uint64_t)PERF_CONTEXT_USER, (uint64_t)PERF_CONTEXT_KERNEL, 0};
+	const uint64_t nr = draw(from, 30), first = draw(from, 3);
+
+	buf_put_u64(out, nr);
+	for (uint64_t i = 0; i < nr; i++)
+		buf_put_u64(out, i == 0            ? markers[mode == PERF_RECORD_MISC_KERNEL]
+				 : i == 1          ? ip
+				 : draw(from, 100) ? 0x10000 + 0x1000 * (first + nr - i)
+						   : markers[draw(from, 3)]);
+}
+
 /* One of a few processes and pages; each `rare` times without a time, of a guest, or a map. */
-static void put_any(struct buf *out, struct draw *from, unsigned nr, uint64_t rare)
+static void put_any(struct buf *out, struct draw *from, unsigned nr, uint64_t rare, bool has_chain)
 {
 	static const uint16_t modes[] = {PERF_RECORD_MISC_USER, PERF_RECORD_MISC_KERNEL, PERF_RECORD_MISC_GUEST_USER};
 	uint64_t addr = 0x10000 + 0x1000 * draw(from, 40),
@@ -656,6 +674,8 @@ static void put_any(struct buf *out, struct draw *from, unsigned nr, uint64_t ra
 	memcpy(&header, out->data + at, sizeof(header));
 	header.misc = modes[draw(from, rare) ? draw(from, 2) : 2];
 	memcpy(out->data + at, &header, sizeof(header));
+	if (has_chain)
+		put_any_chain(out, from, addr, header.misc);
 	for (uint64_t words = draw(from, 4); words > 0; words--)
 		buf_put_u64(out, UINT64_MAX);
 	close_record(out, at);
@@ -706,7 +726,9 @@ static void what_goes_by_is_what_is_read_back(void **state)
 	static const uint64_t rare[] = {40, 5000, 1 << 20};
 
 	(void)state;
-	for (uint64_t round = 1; round <= 6; round++) {
+	for (uint64_t round = 1; round <= 12; round++) {
+		const bool has_chain = round > 6;
+		const struct event_desc *event = has_chain ? &plain_chain : &plain;
 		AUTO_BUF struct buf stream = {0}, ids = {0}, live_ids = {0};
 		AUTO_EXTENTS struct extent_list extents = {0}, live_extents = {0};
 		struct collected collected = {.build_ids = &ids, .extents = &extents};
@@ -716,17 +738,17 @@ static void what_goes_by_is_what_is_read_back(void **state)
 		AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
 
 		for (unsigned nr = 1; nr < 50000; nr++)
-			put_any(&stream, &from, nr, rare[round % 3]);
+			put_any(&stream, &from, nr, rare[round % 3], has_chain);
 		assert_int_equal(fd_pwrite(fd, stream.data, stream.len, FRONT), 0);
 		struct collect_region region = {.fd = fd, .offset = FRONT, .bytes = stream.len};
-		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &collected), 0);
-		assert_int_equal(collector_new(&plain, 1, &collector), 0);
+		assert_int_equal(build_ids_collect(&region, 1, event, 1, &collected), 0);
+		assert_int_equal(collector_new(event, 1, &collector), 0);
 		for (size_t at = 0, end = 0; at < stream.len; at = end) {
 			for (uint64_t left = draw(&from, 2000) + 1; left > 0 && end < stream.len; left--)
 				end = record_end(&stream, end);
 			size_t part = draw(&from, (end - at) / 8) * 8;
 			struct span parts[] = {{stream.data + at, part}, {stream.data + at + part, end - at - part}};
-			if (draw(&from, 3))
+			if (!has_chain && draw(&from, 3))
 				look_at_ring(collector, FRONT + at, parts, 1 + draw(&from, 40000));
 			else
 				collector_observe(collector, FRONT + at, part ? parts : parts + 1, part ? 2 : 1);
@@ -735,7 +757,7 @@ static void what_goes_by_is_what_is_read_back(void **state)
 		region.nr_collectors = 1;
 		AUTO_FD int nothing = memfd_create("nothing", MFD_CLOEXEC); /* nothing is read back */
 		region.fd = nothing;
-		assert_int_equal(build_ids_collect(&region, 1, &plain, 1, &live_collected), 0);
+		assert_int_equal(build_ids_collect(&region, 1, event, 1, &live_collected), 0);
 		assert_same(&live_collected, &collected);
 		assert_same_extents(&live_extents, &extents);
 		collector_free(collector);

@@ -12,8 +12,10 @@
 #include <linux/perf_event.h>
 
 #include "perfdata/attr.h"
+#include "record/build_ids/batch_pages.h"
 #include "record/build_ids/chain_blocks.h"
 #include "record/build_ids/scan.h"
+#include "stream/stage.h"
 
 enum { MOST_WORDS = 40, NR_SAMPLES = 30000, NR_TASKS = 3 };
 
@@ -61,12 +63,11 @@ static void make_sample(struct chain_sample *sample, uint64_t number, uint64_t n
 }
 
 /* Address by address. */
-static void add_all(struct page_set *pages, const struct chain_sample *sample)
+static void add_chain(struct page_set *pages, const struct chain_sample *sample)
 {
+	int32_t pid = sample->pid;
 	bool known = false;
-	int32_t pid = sample->header.misc == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : sample->pid;
 
-	assert_int_equal(page_set_add(pages, sample->ip, pid, sample->time_ns), 0);
 	for (uint64_t i = 0; i < sample->nr; i++) {
 		uint64_t word = sample->words[i];
 		if (word >= (uint64_t)PERF_CONTEXT_MAX) {
@@ -76,6 +77,14 @@ static void add_all(struct page_set *pages, const struct chain_sample *sample)
 			assert_int_equal(page_set_add(pages, word, pid, sample->time_ns), 0);
 		}
 	}
+}
+
+static void add_all(struct page_set *pages, const struct chain_sample *sample)
+{
+	int32_t pid = sample->header.misc == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : sample->pid;
+
+	assert_int_equal(page_set_add(pages, sample->ip, pid, sample->time_ns), 0);
+	add_chain(pages, sample);
 }
 
 static int by_page(const void *a, const void *b)
@@ -137,6 +146,178 @@ static void scan_and_compare(uint64_t nr_pages)
 	scan_fini(&scan);
 }
 
+/* All at once, as they lie in a batch, and one by one what is not looked at that way. */
+static void scan_records(struct scan *scan, const uint8_t *records, size_t len)
+{
+	struct perf_event_header header;
+	struct sample_batch run;
+
+	for (size_t at = 0; at < len;) {
+		scan_samples(scan, (struct span){records + at, len - at}, UINT64_MAX, NULL, &run);
+		sample_totals_add(&scan->totals, run.nr, run.first_ns, run.last_ns);
+		at += run.bytes;
+		if (at == len)
+			break;
+		memcpy(&header, records + at, sizeof(header));
+		assert_int_equal(scan_sample(scan, records + at, header.size, header.misc), 0);
+		at += header.size;
+	}
+}
+
+/* Some are of a guest, or have no time. */
+static size_t put_samples(uint8_t *records, struct page_set *expected, uint64_t nr_pages)
+{
+	struct chain_sample sample;
+	size_t len = 0;
+
+	for (uint64_t i = 0; i < NR_SAMPLES; i++, len += sample.header.size) {
+		make_sample(&sample, i, nr_pages);
+		if (!random_below(10))
+			sample.time_ns = 0;
+		if (random_below(10)) {
+			add_all(expected, &sample);
+		} else {
+			sample.header.misc = PERF_RECORD_MISC_GUEST_USER;
+			add_chain(expected, &sample);
+		}
+		memcpy(records + len, &sample, sample.header.size);
+	}
+	return len;
+}
+
+static void samples_of_a_batch_have_the_same_pages(void **state)
+{
+	uint8_t *records = malloc(NR_SAMPLES * sizeof(struct chain_sample));
+	struct page_set expected;
+	struct scan scan;
+
+	(void)state;
+	assert_non_null(records);
+	for (uint64_t nr_pages = 60; nr_pages < 100000; nr_pages *= 20) {
+		random_state = nr_pages;
+		assert_int_equal(scan_init(&scan, &event, 1), 0);
+		assert_int_equal(page_set_init(&scan.pages), 0);
+		assert_int_equal(page_set_init(&expected), 0);
+		scan_records(&scan, records, put_samples(records, &expected, nr_pages));
+		assert_int_equal(scan.totals.nr, NR_SAMPLES);
+		assert_false(scan.broken);
+		assert_int_equal(scan_flush_chains(&scan), 0);
+		assert_same_pages(&scan.pages, &expected);
+		page_set_fini(&expected);
+		scan_fini(&scan);
+	}
+	free(records);
+}
+
+/* Before its turn, by any thread; not when it has other records. */
+static void a_batch_of_samples_is_examined(void **state)
+{
+	enum { NR_IN_BATCH = 500 };
+	struct chain_sample *room = calloc(2 * NR_IN_BATCH, sizeof(*room));
+	struct batch batch = {.records = (uint8_t *)room, .room = 2 * NR_IN_BATCH * sizeof(*room)};
+	struct page_set expected, found;
+	struct scan scan;
+	struct chain_sample sample;
+
+	(void)state;
+	assert_non_null(room);
+	random_state = 3;
+	assert_int_equal(scan_init(&scan, &event, 1), 0);
+	assert_int_equal(page_set_init(&expected), 0);
+	assert_int_equal(page_set_init(&found), 0);
+	for (uint64_t i = 0; i < NR_IN_BATCH; i++, batch.len += sample.header.size) {
+		make_sample(&sample, i, 40);
+		if (i % 100 == 50) {
+			sample.header.misc = PERF_RECORD_MISC_GUEST_USER;
+			add_chain(&expected, &sample);
+		} else {
+			add_all(&expected, &sample);
+		}
+		memcpy(batch.records + batch.len, &sample, sample.header.size);
+	}
+	batch_pages_find(&scan, &batch);
+	const struct batch_pages *pages = batch.examined;
+	assert_non_null(pages);
+	assert_int_equal(pages->samples.nr, NR_IN_BATCH);
+	assert_int_equal(pages->samples.bytes, batch.len);
+	assert_int_equal(pages->samples.last, batch.len - sample.header.size);
+	for (size_t i = 0; i < pages->nr; i++)
+		assert_int_equal(page_set_add_page(&found, &pages->list[i]), 0);
+	assert_same_pages(&found, &expected);
+	sample.header.type = PERF_RECORD_COMM;
+	memcpy(batch.records + batch.len, &sample, sample.header.size);
+	batch.len += sample.header.size;
+	batch_pages_find(&scan, &batch);
+	assert_null(batch.examined);
+	page_set_fini(&expected);
+	page_set_fini(&found);
+	scan_fini(&scan);
+	free(room);
+}
+
+/* Wherever it is: each call may be of another object. */
+static void a_chain_that_differs_in_one_word_is_another(void **state)
+{
+	struct chain_sample samples[2];
+	struct page_set expected;
+	struct scan scan;
+
+	(void)state;
+	for (size_t changed = 0; changed < MOST_WORDS; changed++) {
+		memset(samples, 0, sizeof(samples));
+		assert_int_equal(scan_init(&scan, &event, 1), 0);
+		assert_int_equal(page_set_init(&scan.pages), 0);
+		assert_int_equal(page_set_init(&expected), 0);
+		for (size_t i = 0; i < 2; i++) {
+			struct chain_sample *sample = &samples[i];
+			sample->header =
+				(struct perf_event_header){PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, sizeof(*sample)};
+			sample->pid = sample->tid = 7;
+			sample->time_ns = 1 + i;
+			sample->nr = MOST_WORDS;
+			for (size_t k = 0; k < MOST_WORDS; k++)
+				sample->words[k] = k ? (k + 1) << 20 : (uint64_t)PERF_CONTEXT_USER;
+			sample->ip = sample->words[1];
+			if (i)
+				sample->words[changed] = changed ? 1u << 30 : (uint64_t)PERF_CONTEXT_KERNEL;
+			add_all(&expected, sample);
+		}
+		scan_records(&scan, (const uint8_t *)samples, sizeof(samples));
+		assert_int_equal(scan_flush_chains(&scan), 0);
+		assert_same_pages(&scan.pages, &expected);
+		page_set_fini(&expected);
+		scan_fini(&scan);
+	}
+}
+
+/* A page of another process, and one of an emptied set, are not taken for the one that came last. */
+static void pages_that_came_last_are_distinguished(void **state)
+{
+	struct page_set pages;
+
+	(void)state;
+	assert_int_equal(page_set_init(&pages), 0);
+	for (uint64_t page = 0; page < 4; page++)
+		for (int32_t pid = 1; pid <= 3; pid++)
+			for (uint64_t again = 1; again <= 2; again++)
+				assert_int_equal(page_set_add(&pages, (page * RECENT_PAGES) << SAMPLED_PAGE_SHIFT, pid,
+							      10 * again),
+						 0);
+	assert_int_equal(pages.nr, 12);
+	for (size_t i = 0; i < pages.nr; i++) {
+		assert_int_equal(pages.slots[pages.used[i]].first_ns, 10);
+		assert_int_equal(pages.slots[pages.used[i]].last_ns, 20);
+	}
+	page_set_clear(&pages);
+	assert_int_equal(page_set_add(&pages, 0, 3, 30), 0);
+	assert_int_equal(pages.nr, 1);
+	assert_int_equal(pages.slots[pages.used[0]].first_ns, 30);
+	for (uint64_t page = 0; page < 10000; page++) /* it grows */
+		assert_int_equal(page_set_add(&pages, page << SAMPLED_PAGE_SHIFT, 3, 40), 0);
+	assert_int_equal(pages.nr, 10000);
+	page_set_fini(&pages);
+}
+
 static void few_blocks_stay(void **state)
 {
 	(void)state;
@@ -173,12 +354,70 @@ static void no_room_for_pages_is_reported(void **state)
 	scan_fini(&scan);
 }
 
+/* As observe_records(): 0, or the first error. */
+static int scan_as_recorders(struct scan *scan, const uint8_t *records, size_t len)
+{
+	struct perf_event_header header;
+	struct sample_batch run;
+	int err = 0;
+
+	for (size_t at = 0; at < len && !err;) {
+		scan_samples(scan, (struct span){records + at, len - at}, UINT64_MAX, NULL, &run);
+		at += run.bytes;
+		if (at == len)
+			break;
+		memcpy(&header, records + at, sizeof(header));
+		err = scan_sample(scan, records + at, header.size, header.misc);
+		at += header.size;
+	}
+	return err ? err : scan_flush_chains(scan);
+}
+
+/* The pages of a block that others replace when the set is full are missing: it is told. */
+static void no_room_for_a_replaced_block_is_reported(void **state)
+{
+	enum { NR_PAGES = 8 };
+	struct chain_sample samples[NR_PAGES + 2] = {0};
+	struct chain_blocks blocks;
+	struct scan scan;
+
+	(void)state;
+	for (uint64_t i = 0; i < NR_PAGES + 2; i++) {
+		struct chain_sample *sample = &samples[i];
+		sample->header = (struct perf_event_header){PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, sizeof(*sample)};
+		sample->pid = sample->tid = 7;
+		sample->time_ns = 1 + i;
+		sample->ip = 0x10000 + 0x1000 * (i % NR_PAGES);
+		sample->nr = i < NR_PAGES ? 2 : 10;
+		sample->words[0] = (uint64_t)PERF_CONTEXT_USER;
+		sample->words[1] = sample->ip;
+		for (size_t k = 2; k < 10; k++)
+			sample->words[k] = 0x10000 + 8 * k;
+	}
+	struct chain_sample *one = &samples[NR_PAGES], *other = one + 1;
+	one->words[5] = 0x7000000; /* of no page before */
+	const uint64_t key = chain_key(7, CHAIN_TASK);
+	while (chain_block_slot(&blocks, (const uint8_t *)&one->words[2], key) !=
+	       chain_block_slot(&blocks, (const uint8_t *)&other->words[2], key))
+		other->words[9] = 0x10000 + (other->words[9] + 8) % 0x8000;
+	assert_int_equal(scan_init(&scan, &event, 1), 0);
+	assert_int_equal(page_set_init_fixed(&scan.pages, NR_PAGES), 0);
+	scan.while_recording = true;
+	assert_int_equal(scan_as_recorders(&scan, (const uint8_t *)samples, sizeof(samples)), -ENOSPC);
+	scan_fini(&scan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(few_blocks_stay),
 		cmocka_unit_test(many_blocks_take_turns),
+		cmocka_unit_test(samples_of_a_batch_have_the_same_pages),
+		cmocka_unit_test(a_batch_of_samples_is_examined),
+		cmocka_unit_test(a_chain_that_differs_in_one_word_is_another),
+		cmocka_unit_test(pages_that_came_last_are_distinguished),
 		cmocka_unit_test(no_room_for_pages_is_reported),
+		cmocka_unit_test(no_room_for_a_replaced_block_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,52 @@ static void test_task_events_stand_apart(void **state)
 	extent_list_fini(&list);
 }
 
+/* As go(), but for samples that may be added together. */
+static void go_together(struct course *course, uint32_t type, unsigned nr)
+{
+	while (nr) {
+		uint64_t room = index_builder_room(course->index_builder, course->at);
+		unsigned some = (unsigned)((room + RECORD_BYTES - 1) / RECORD_BYTES); /* that begin in it */
+
+		some = some < nr ? some : nr;
+		if (type != PERF_RECORD_SAMPLE || !some) {
+			go(course, type, 1);
+			nr--;
+			continue;
+		}
+		index_builder_samples(course->index_builder, some * RECORD_BYTES, some, course->nr + 1,
+				      course->nr + some);
+		course->nr += some;
+		course->at += some * RECORD_BYTES;
+		nr -= some;
+	}
+}
+
+static void test_samples_together_are_in_the_same_extents(void **state)
+{
+	static const struct {
+		uint32_t type;
+		unsigned nr;
+	} steps[] = {{PERF_RECORD_COMM, 1},   {PERF_RECORD_SAMPLE, 2},   {PERF_RECORD_COMM, 1},
+		     {PERF_RECORD_SAMPLE, 1}, {PERF_RECORD_SAMPLE, 600}, {PERF_RECORD_FORK, 3},
+		     {PERF_RECORD_SAMPLE, 3}, {PERF_RECORD_MMAP2, 2},    {PERF_RECORD_SAMPLE, 40}};
+	struct course course, together;
+
+	(void)state;
+	start(&course);
+	start(&together);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		go(&course, steps[i].type, steps[i].nr);
+		go_together(&together, steps[i].type, steps[i].nr);
+	}
+	struct extent_list expected = end(&course), list = end(&together);
+	assert_int_equal(list.nr, expected.nr);
+	for (size_t i = 0; i < list.nr; i++)
+		assert_memory_equal(&list.infos[i].fields, &expected.infos[i].fields, sizeof(list.infos[i].fields));
+	extent_list_fini(&expected);
+	extent_list_fini(&list);
+}
+
 static void test_more_than_memory_holds(void **state)
 {
 	struct course course;
@@ -145,6 +191,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_task_events_stand_apart),
+		cmocka_unit_test(test_samples_together_are_in_the_same_extents),
 		cmocka_unit_test(test_more_than_memory_holds),
 		cmocka_unit_test(test_no_time_is_every_time),
 		cmocka_unit_test(test_packed),

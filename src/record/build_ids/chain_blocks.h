@@ -14,56 +14,58 @@
 
 #include "record/build_ids/pages.h"
 
-enum { CHAIN_BLOCK_WORDS = 8, NR_CHAIN_BLOCKS = 128 };
+enum { CHAIN_BLOCK_WORDS = 8, CHAIN_SLOT_BITS = 7, NR_CHAIN_BLOCKS = 1 << CHAIN_SLOT_BITS };
+
+/* Whose addresses follow. */
+enum chain_owner {
+	CHAIN_UNKNOWN = 1, /* a guest, or no marker came before them */
+	CHAIN_KERNEL,
+	CHAIN_TASK,
+};
 
 struct chain_block {
-	uint64_t words[CHAIN_BLOCK_WORDS]; /* addresses, and markers between them (perf_callchain_context); else 0 */
-	uint32_t nr;                       /* of the words; 0: the slot is free */
-	int32_t task_pid;
-	int64_t owner, owner_behind; /* of addresses before and behind the first marker in it: see scan.c */
-	struct page_times times;     /* of the samples that it came in */
+	uint64_t words[CHAIN_BLOCK_WORDS]; /* addresses, and markers between them (perf_callchain_context) */
+	uint64_t key;                      /* chain_key(); 0: the slot is free */
+	enum chain_owner owner_behind;     /* of addresses behind it */
+	struct page_times times;           /* of the samples that it came in */
 };
-
-/* What is to be looked for: up to CHAIN_BLOCK_WORDS of a chain. */
-struct chain_part {
-	const uint8_t *from; /* not aligned */
-	size_t nr;
-	int32_t task_pid;
-	int64_t owner;
-};
-
-static inline uint64_t chain_word(const struct chain_part *part, size_t i)
-{
-	uint64_t word;
-
-	memcpy(&word, part->from + i * sizeof(word), sizeof(word));
-	return word;
-}
 
 struct chain_blocks {
 	struct chain_block slots[NR_CHAIN_BLOCKS];
 };
 
-/* Where a block belongs. */
-static inline struct chain_block *chain_block_slot(struct chain_blocks *blocks, const struct chain_part *part)
+/* Of what equal words mean the same: the task, and whose the addresses are before the first marker. Never 0. */
+static inline uint64_t chain_key(int32_t task_pid, enum chain_owner owner)
 {
-	const uint64_t golden_ratio = 0x9e3779b97f4a7c15; /* 2^64 divided by it */
-	uint64_t mixed = part->nr;
-
-	for (size_t i = 0; i < part->nr; i++)
-		mixed = (mixed << 9 | mixed >> 55) ^ chain_word(part, i);
-	return &blocks->slots[(mixed * golden_ratio >> 32) % NR_CHAIN_BLOCKS];
+	return (uint64_t)(uint32_t)task_pid << 32 | owner;
 }
 
-static inline bool chain_block_is(const struct chain_block *block, const struct chain_part *part)
+static inline int32_t chain_key_pid(uint64_t key)
 {
-	uint64_t differs = 0;
+	return (int32_t)(key >> 32);
+}
 
-	if (block->nr != part->nr || block->task_pid != part->task_pid || block->owner != part->owner)
-		return false;
-	for (size_t i = 0; i < part->nr; i++)
-		differs |= block->words[i] ^ chain_word(part, i);
-	return !differs;
+static inline enum chain_owner chain_key_owner(uint64_t key)
+{
+	return (enum chain_owner)(uint32_t)key;
+}
+
+/* Where a block of these words, which need not be aligned, belongs. Processes that were forked have equal ones. */
+static inline struct chain_block *chain_block_slot(struct chain_blocks *blocks, const uint8_t *words, uint64_t key)
+{
+	const uint64_t golden_ratio = 0x9e3779b97f4a7c15; /* 2^64 divided by it */
+	uint64_t copy[CHAIN_BLOCK_WORDS], mixed = key;
+
+	memcpy(copy, words, sizeof(copy));
+#pragma GCC unroll 8
+	for (size_t i = 0; i < CHAIN_BLOCK_WORDS; i++)
+		mixed = (mixed << 9 | mixed >> 55) ^ copy[i];
+	return &blocks->slots[mixed * golden_ratio >> (64 - CHAIN_SLOT_BITS)];
+}
+
+static inline bool chain_block_is(const struct chain_block *block, const uint8_t *words, uint64_t key)
+{
+	return block->key == key && !memcmp(block->words, words, sizeof(block->words));
 }
 
 static inline void chain_block_extend(struct chain_block *block, uint64_t time_ns)

@@ -898,14 +898,9 @@ static size_t observe_run(struct collector *collector, const uint8_t *bytes, siz
 	struct scan *scan = &collector->scan;
 	struct sample_batch run;
 
-	if (scan->fixed.bytes == UINT32_MAX)
-		return 0;
 	uint64_t room = collector->staged_bytes ? UINT64_MAX : index_builder_room(scan->index_builder, scan->place);
 	room = room < most ? room : most;
-	if (collector->tally)
-		fixed_samples_scan_tally(&scan->fixed, &scan->pages, (struct span){bytes, len}, collector->tally, &run);
-	else
-		fixed_samples_scan(&scan->fixed, &scan->pages, (struct span){bytes, len}, room, &run);
+	scan_samples(scan, (struct span){bytes, len}, collector->tally ? UINT64_MAX : room, collector->tally, &run);
 	if (run.nr)
 		take_run(collector, bytes, &run);
 	return run.nr ? run.bytes : 0;
@@ -1039,8 +1034,10 @@ static size_t look_at_all(struct collector *collector, const struct span spans[]
 size_t collector_look(struct collector *collector, const struct span spans[], unsigned nr_spans,
 		      const struct stage_look *how)
 {
-	/* Without fixed places in samples workers do it: it would take several times as long as to copy them. */
-	if (collector->gave_up || (!how->tally && collector->scan.fixed.bytes == UINT32_MAX))
+	const struct fixed_layout *fixed = &collector->scan.fixed;
+
+	/* Call chains, and samples that differ: workers do it, as it would take longer than to copy them. */
+	if (collector->gave_up || (!how->tally && (fixed->bytes == UINT32_MAX || fixed->has_chain)))
 		return 0;
 	size_t seen = how->tally ? look_at_all(collector, spans, nr_spans, how->tally)
 				 : look_at_first(collector, spans, nr_spans, how);

@@ -95,6 +95,7 @@ int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, struct
 			.page = page, .pid = pid, .first_ns = times.first_ns, .last_ns = times.last_ns};
 		pages->used[pages->nr++] = (uint32_t)(slot - pages->slots);
 	}
+	pages->recent[page % RECENT_PAGES] = (uint32_t)(slot - pages->slots);
 	sampled_page_extend(slot, times);
 	return 0;
 }

@@ -11,7 +11,7 @@
 
 #include "base/hash_table.h"
 
-enum { SAMPLED_PAGE_SHIFT = 12 };
+enum { SAMPLED_PAGE_SHIFT = 12, RECENT_PAGES = 256 };
 
 struct sampled_page {
 	uint64_t page;              /* address >> SAMPLED_PAGE_SHIFT, plus 1; 0: a free slot */
@@ -26,7 +26,11 @@ struct page_set {
 	uint32_t
 		*used; /* heap; which slots are in use, in the order in which they came: most tables are nearly empty */
 	size_t nr, most; /* in use; allowed */
-	size_t last;     /* slot of the sample before: most often that of the next; may be free, or of another pair */
+	/*
+	 * Slots of the pages that came last, by the lowest bits of their numbers: most come again soon. They may be
+	 * free, or of other pairs.
+	 */
+	uint32_t recent[RECENT_PAGES];
 };
 
 int page_set_init(struct page_set *pages);
@@ -77,13 +81,14 @@ int page_set_add_slow(struct page_set *pages, uint64_t page, int32_t pid, struct
 static inline int page_set_add_times(struct page_set *pages, uint64_t ip, int32_t pid, struct page_times times)
 {
 	uint64_t page = page_number(ip);
-	struct sampled_page *found = &pages->slots[pages->last];
+	uint32_t *recent = &pages->recent[page % RECENT_PAGES];
+	struct sampled_page *found = &pages->slots[*recent];
 
 	if (found->page != page || found->pid != pid) {
 		found = page_set_find(pages, page, pid);
 		if (!found)
 			return page_set_add_slow(pages, page, pid, times);
-		pages->last = (size_t)(found - pages->slots);
+		*recent = (uint32_t)(found - pages->slots);
 	}
 	sampled_page_extend(found, times);
 	return 0;

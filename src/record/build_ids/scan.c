@@ -110,8 +110,8 @@ static size_t read_bytes(uint64_t format, const uint8_t *at, size_t left)
  * The call chain of a sample of `size` readable bytes: returns the number of addresses, which start at *ret_offset, or
  * -EBADMSG.
  */
-static int64_t sample_layout_chain(const struct sample_layout *layout, const uint8_t *sample, size_t size,
-				   size_t *ret_offset)
+static inline int64_t sample_layout_chain(const struct sample_layout *layout, const uint8_t *sample, size_t size,
+					  size_t *ret_offset)
 {
 	size_t at = layout->tail;
 
@@ -130,7 +130,7 @@ static int64_t sample_layout_chain(const struct sample_layout *layout, const uin
 	return (int64_t)nr;
 }
 
-static struct fixed_layout fixed_layout_make(const struct sample_layout *layouts, size_t nr)
+static struct fixed_layout fixed_layout_make(const struct sample_layout *layouts, size_t nr, bool uniform)
 {
 	struct fixed_layout plain = {
 		.ip = (uint32_t)layouts[0].ip, .tid = (uint32_t)layouts[0].tid, .time = (uint32_t)layouts[0].time};
@@ -139,68 +139,15 @@ static struct fixed_layout fixed_layout_make(const struct sample_layout *layouts
 	last = plain.tid > last ? plain.tid : last;
 	last = plain.time > last ? plain.time : last;
 	plain.bytes = last + sizeof(uint64_t);
+	plain.has_chain = uniform && layouts[0].has_chain;
 	for (size_t i = 0; i < nr; i++) {
 		const struct sample_layout *layout = &layouts[i];
-		if (!layout->ip || !layout->tid || !layout->time || layout->has_chain || layout->has_stack ||
-		    layout->ip != plain.ip || layout->tid != plain.tid || layout->time != plain.time)
+		if (!layout->ip || !layout->tid || !layout->time || layout->has_chain != plain.has_chain ||
+		    layout->has_stack || layout->ip != plain.ip || layout->tid != plain.tid ||
+		    layout->time != plain.time)
 			plain.bytes = UINT32_MAX;
 	}
 	return plain;
-}
-
-/* Two functions are made of it: with statistics, and without. */
-static inline __attribute__((always_inline)) void scan_fixed(const struct fixed_layout *layout, struct page_set *pages,
-							     struct span records, uint64_t room,
-							     struct extent_tally *tally, struct sample_batch *ret)
-{
-	const struct fixed_layout at = *layout;
-	const int id_offset = tally ? tally->id_offset : -1;
-	const uint32_t id_end = (uint32_t)(id_offset + (int)sizeof(uint64_t));
-	const uint32_t bytes = id_end > at.bytes ? id_end : at.bytes;
-	const uint8_t *const start = records.ptr, *record = start, *last = start;
-	const uint8_t *const end = start + records.len;
-	const uint8_t *const stop = room < records.len ? start + room : end;
-	struct sample_batch run = {.first_ns = UINT64_MAX};
-	struct perf_event_header header;
-
-	for (; record < stop && (size_t)(end - record) >= sizeof(header); record += header.size) {
-		/* Another CPU has copied them a moment ago: each line comes from its cache. Records have up to two. */
-		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES));
-		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES + LINE_BYTES));
-		memcpy(&header, record, sizeof(header));
-		if (header.type != PERF_RECORD_SAMPLE || header.size < bytes || header.size > end - record)
-			break;
-		uint16_t mode = header.misc & PERF_RECORD_MISC_CPUMODE_MASK;
-		uint64_t time_ns = u64_at(record + at.time);
-		if (!time_ns || (mode != PERF_RECORD_MISC_KERNEL && mode != PERF_RECORD_MISC_USER))
-			break;
-		int32_t pid = mode == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : s32_at(record + at.tid);
-		if (page_set_add(pages, u64_at(record + at.ip), pid, time_ns))
-			break;
-		if (id_offset >= 0)
-			extent_tally_id(tally, u64_at(record + id_offset));
-		run.first_ns = time_ns < run.first_ns ? time_ns : run.first_ns;
-		run.last_ns = time_ns > run.last_ns ? time_ns : run.last_ns;
-		run.nr++;
-		last = record;
-	}
-	run.bytes = (uint64_t)(record - start);
-	run.last = (uint64_t)(last - start);
-	*ret = run;
-}
-
-void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
-			struct sample_batch *ret)
-{
-	scan_fixed(layout, pages, records, room, NULL, ret);
-}
-
-void fixed_samples_scan_tally(const struct fixed_layout *layout, struct page_set *pages, struct span records,
-			      struct extent_tally *tally, struct sample_batch *ret)
-{
-	scan_fixed(layout, pages, records, UINT64_MAX, tally, ret);
-	if (ret->nr)
-		extent_tally_samples(tally, ret->nr, ret->first_ns, ret->last_ns);
 }
 
 void scan_fini(struct scan *scan)
@@ -254,7 +201,7 @@ int scan_init(struct scan *scan, const struct event_desc *events, size_t nr_even
 		if (scan->layouts[i].has_chain && !scan->blocks)
 			return -ENOMEM;
 	}
-	scan->fixed = fixed_layout_make(scan->layouts, nr_events);
+	scan->fixed = fixed_layout_make(scan->layouts, nr_events, scan->uniform);
 	scan->id_offset = sample_id_offset(&events[0].attr);
 	scan->id_distance = sample_id_distance(&events[0].attr);
 	return scan->uniform ? 0 : scan_init_ids(scan);
@@ -306,72 +253,86 @@ static inline __attribute__((always_inline)) int scan_hit(struct scan *scan, uin
 	return err == -ENOSPC && !scan->while_recording ? scan_hit_again(scan, ip, pid, times) : err;
 }
 
-/* The process of an address. false: unknown (a hypervisor, a guest). */
-static bool mode_pid(uint16_t mode, int32_t task_pid, int32_t *ret)
+/* Of the address of a sample. Unknown: of a hypervisor, or a guest. */
+static enum chain_owner mode_owner(uint16_t misc)
 {
-	*ret = mode == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : task_pid;
-	return mode == PERF_RECORD_MISC_KERNEL || mode == PERF_RECORD_MISC_USER;
-}
+	const uint16_t mode = misc & PERF_RECORD_MISC_CPUMODE_MASK;
 
-/* Whose addresses follow: those of a process, HISTORY_KERNEL_PID, or this. */
-#define UNKNOWN_OWNER INT64_MIN
+	return mode == PERF_RECORD_MISC_KERNEL ? CHAIN_KERNEL
+	       : mode == PERF_RECORD_MISC_USER ? CHAIN_TASK
+					       : CHAIN_UNKNOWN;
+}
 
 static bool is_marker(uint64_t word)
 {
 	return word >= (uint64_t)PERF_CONTEXT_MAX;
 }
 
-static int64_t owner_behind(uint64_t marker, int32_t task_pid)
+static enum chain_owner owner_behind(uint64_t marker)
 {
-	return marker == (uint64_t)PERF_CONTEXT_KERNEL ? HISTORY_KERNEL_PID
-	       : marker == (uint64_t)PERF_CONTEXT_USER ? task_pid
-						       : UNKNOWN_OWNER;
+	return marker == (uint64_t)PERF_CONTEXT_KERNEL ? CHAIN_KERNEL
+	       : marker == (uint64_t)PERF_CONTEXT_USER ? CHAIN_TASK
+						       : CHAIN_UNKNOWN;
+}
+
+static int32_t owner_pid(enum chain_owner owner, int32_t task_pid)
+{
+	return owner == CHAIN_KERNEL ? HISTORY_KERNEL_PID : task_pid;
 }
 
 /* Addresses, with markers between them that say whose the following ones are (perf_callchain_context). */
-static inline __attribute__((always_inline)) int hit_words(struct scan *scan, const uint8_t *words, size_t nr,
-							   int32_t task_pid, struct page_times times, int64_t *owner)
+static inline __attribute__((always_inline)) int hit_words(struct scan *scan, struct span words, int32_t task_pid,
+							   struct page_times times, enum chain_owner *owner)
 {
-	int err = 0;
+	const uint8_t *const end = (const uint8_t *)words.ptr + words.len;
+	int32_t pid = owner_pid(*owner, task_pid);
 
-	for (size_t i = 0; !err && i < nr; i++) {
-		uint64_t word = u64_at(words + i * sizeof(word));
+	for (const uint8_t *at = words.ptr; at < end; at += sizeof(uint64_t)) {
+		uint64_t word = u64_at(at);
 
-		if (is_marker(word))
-			*owner = owner_behind(word, task_pid);
-		else if (*owner != UNKNOWN_OWNER && word)
-			err = scan_hit(scan, word, (int32_t)*owner, times);
+		if (word - 1 >= (uint64_t)PERF_CONTEXT_MAX - 1) { /* a marker, or 0 */
+			*owner = word ? owner_behind(word) : *owner;
+			pid = owner_pid(*owner, task_pid);
+		} else if (*owner != CHAIN_UNKNOWN) {
+			int err = scan_hit(scan, word, pid, times);
+			if (err)
+				return err;
+		}
 	}
-	return err;
+	return 0;
 }
 
 /* Adds the pages of a block, whose slot is free then. */
 static int hit_block(struct scan *scan, struct chain_block *block)
 {
-	int64_t owner = block->owner;
-	size_t nr = block->nr;
+	const uint64_t key = block->key;
+	enum chain_owner owner = chain_key_owner(key);
 
-	block->nr = 0;
-	return hit_words(scan, (const uint8_t *)block->words, nr, block->task_pid, block->times, &owner);
+	if (!key)
+		return 0;
+	int err = hit_words(scan, (struct span){block->words, sizeof(block->words)}, chain_key_pid(key), block->times,
+			    &owner);
+	if (!err)
+		block->key = 0;
+	return err;
 }
 
 /* Another block has had the slot: its pages are added. Returns 0 or -errno. */
-static int replace_block(struct scan *scan, struct chain_block *slot, const struct chain_part *part, uint64_t time_ns)
+static int replace_block(struct scan *scan, struct chain_block *slot, const uint8_t *words, uint64_t key,
+			 uint64_t time_ns)
 {
 	int err = hit_block(scan, slot);
 
-	*slot = (struct chain_block){
-		.nr = (uint32_t)part->nr,
-		.task_pid = part->task_pid,
-		.owner = part->owner,
-		.owner_behind = part->owner,
-		.times = {time_ns, time_ns},
-	};
-	memcpy(slot->words, part->from, part->nr * sizeof(slot->words[0]));
-	for (size_t i = 0; i < part->nr; i++)
+	if (err)
+		return err;
+	memcpy(slot->words, words, sizeof(slot->words));
+	slot->key = key;
+	slot->owner_behind = chain_key_owner(key);
+	for (size_t i = 0; i < CHAIN_BLOCK_WORDS; i++)
 		if (is_marker(slot->words[i]))
-			slot->owner_behind = owner_behind(slot->words[i], part->task_pid);
-	return err;
+			slot->owner_behind = owner_behind(slot->words[i]);
+	slot->times = (struct page_times){time_ns, time_ns};
+	return 0;
 }
 
 int scan_flush_chains(struct scan *scan)
@@ -383,32 +344,50 @@ int scan_flush_chains(struct scan *scan)
 	return err;
 }
 
+/* That of a sample, and what of the sample tells about it. */
+struct chain {
+	const uint8_t *words; /* not aligned */
+	size_t nr;
+	int32_t task_pid;
+	uint64_t time_ns;
+	uint64_t ip; /* of the sample, noted already; */
+	enum chain_owner ip_owner;
+};
+
 /*
- * A marker, then the address of the sample, which most often differs from that of the sample before: both do not belong
- * to the blocks.
+ * A marker, then the address of the sample, which most often differs from that of the sample before, do not belong to
+ * blocks; nor do the inner calls that do not fill one.
  */
-static int scan_chain(struct scan *scan, const uint8_t *ips, size_t nr, int32_t task_pid, uint64_t time_ns)
+static inline __attribute__((always_inline)) int scan_chain(struct scan *scan, const struct chain *chain)
 {
 	enum { IN_FRONT = 2 };
-	int64_t owner = UNKNOWN_OWNER;
-	size_t at = nr < IN_FRONT ? nr : IN_FRONT;
-	int err = hit_words(scan, ips, at, task_pid, (struct page_times){time_ns, time_ns}, &owner);
+	const size_t front = chain->nr < IN_FRONT ? chain->nr : IN_FRONT + (chain->nr - IN_FRONT) % CHAIN_BLOCK_WORDS;
+	const uint8_t *const blocks = chain->words + front * sizeof(uint64_t);
+	const uint8_t *const end = chain->words + chain->nr * sizeof(uint64_t);
+	const uint8_t *words = chain->words;
+	enum chain_owner owner = CHAIN_UNKNOWN;
 
-	for (size_t end; !err && at < nr; at = end) {
-		end = at + ((nr - at - 1) % CHAIN_BLOCK_WORDS + 1);
-		const struct chain_part part = {ips + at * sizeof(uint64_t), end - at, task_pid, owner};
-		struct chain_block *block = chain_block_slot(scan->blocks, &part);
-		if (chain_block_is(block, &part))
-			chain_block_extend(block, time_ns);
+	if (front >= IN_FRONT && u64_at(words + sizeof(uint64_t)) == chain->ip && !is_marker(chain->ip) &&
+	    owner_behind(u64_at(words)) == chain->ip_owner) {
+		owner = chain->ip_owner;
+		words += IN_FRONT * sizeof(uint64_t);
+	}
+	int err = hit_words(scan, (struct span){words, (size_t)(blocks - words)}, chain->task_pid,
+			    (struct page_times){chain->time_ns, chain->time_ns}, &owner);
+	for (words = blocks; !err && words < end; words += CHAIN_BLOCK_WORDS * sizeof(uint64_t)) {
+		const uint64_t key = chain_key(chain->task_pid, owner);
+		struct chain_block *block = chain_block_slot(scan->blocks, words, key);
+		if (chain_block_is(block, words, key))
+			chain_block_extend(block, chain->time_ns);
 		else
-			err = replace_block(scan, block, &part, time_ns);
+			err = replace_block(scan, block, words, key, chain->time_ns);
 		owner = block->owner_behind;
 	}
 	return err;
 }
 
 static int scan_sample_chain(struct scan *scan, const struct sample_layout *layout, const uint8_t *record, size_t size,
-			     int32_t pid, uint64_t time_ns)
+			     struct chain *chain)
 {
 	size_t at;
 	int64_t nr = sample_layout_chain(layout, record, size, &at);
@@ -417,7 +396,78 @@ static int scan_sample_chain(struct scan *scan, const struct sample_layout *layo
 		scan->broken = true;
 		return 0;
 	}
-	return scan_chain(scan, record + at, (size_t)nr, pid, time_ns);
+	chain->words = record + at;
+	chain->nr = (size_t)nr;
+	return scan_chain(scan, chain);
+}
+
+/* Three functions are made of it: for samples with call chains, and for others with statistics, and without. */
+static inline __attribute__((always_inline)) void scan_fixed(struct scan *scan, struct span records, uint64_t room,
+							     struct extent_tally *tally, bool has_chain,
+							     struct sample_batch *ret)
+{
+	const struct fixed_layout at = scan->fixed;
+	const int id_offset = tally ? tally->id_offset : -1;
+	const uint32_t id_end = (uint32_t)(id_offset + (int)sizeof(uint64_t));
+	const uint32_t bytes = id_end > at.bytes ? id_end : at.bytes;
+	const uint8_t *const start = records.ptr, *record = start, *last = start;
+	const uint8_t *const end = start + records.len;
+	const uint8_t *const stop = room < records.len ? start + room : end;
+	struct sample_batch run = {.first_ns = UINT64_MAX};
+	struct perf_event_header header;
+
+	for (; record < stop && (size_t)(end - record) >= sizeof(header); record += header.size) {
+		/* Mostly another CPU has just copied them: each line comes from its cache. Most without chains have
+		 * two. */
+		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES));
+		__builtin_prefetch((const void *)((uintptr_t)record + AHEAD_BYTES + LINE_BYTES));
+		memcpy(&header, record, sizeof(header));
+		if (header.type != PERF_RECORD_SAMPLE || header.size < bytes || header.size > end - record)
+			break;
+		uint64_t time_ns = u64_at(record + at.time);
+		struct chain chain = {
+			.task_pid = s32_at(record + at.tid),
+			.time_ns = time_ns,
+			.ip = u64_at(record + at.ip),
+			.ip_owner = mode_owner(header.misc),
+		};
+		if (!time_ns || chain.ip_owner == CHAIN_UNKNOWN ||
+		    page_set_add(&scan->pages, chain.ip, owner_pid(chain.ip_owner, chain.task_pid), time_ns))
+			break;
+		if (has_chain) {
+			size_t offset;
+			int64_t nr = sample_layout_chain(&scan->layouts[0], record, header.size, &offset);
+			chain.words = record + offset;
+			chain.nr = (size_t)nr;
+			if (nr < 0 || scan_chain(scan, &chain))
+				break;
+		}
+		if (id_offset >= 0)
+			extent_tally_id(tally, u64_at(record + id_offset));
+		run.first_ns = time_ns < run.first_ns ? time_ns : run.first_ns;
+		run.last_ns = time_ns > run.last_ns ? time_ns : run.last_ns;
+		run.nr++;
+		last = record;
+	}
+	run.bytes = (uint64_t)(record - start);
+	run.last = (uint64_t)(last - start);
+	*ret = run;
+}
+
+void scan_samples(struct scan *scan, struct span records, uint64_t room, struct extent_tally *tally,
+		  struct sample_batch *ret)
+{
+	*ret = (struct sample_batch){0};
+	if (scan->fixed.bytes == UINT32_MAX)
+		return;
+	if (scan->fixed.has_chain)
+		scan_fixed(scan, records, room, tally, true, ret);
+	else if (tally)
+		scan_fixed(scan, records, room, tally, false, ret);
+	else
+		scan_fixed(scan, records, room, NULL, false, ret);
+	if (tally && ret->nr)
+		extent_tally_samples(tally, ret->nr, ret->first_ns, ret->last_ns);
 }
 
 /* Records behind compressed ones may lie anywhere. NULL: out of memory. */
@@ -475,8 +525,7 @@ int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t 
 {
 	size_t event = scan_event(scan, record, size, true);
 	const struct sample_layout *layout = &scan->layouts[event];
-	int32_t task_pid = 0, pid;
-	uint64_t time_ns = 0;
+	struct chain chain = {.ip_owner = CHAIN_UNKNOWN};
 	int err = 0;
 
 	scan->totals.nr++;
@@ -486,17 +535,22 @@ int scan_sample(struct scan *scan, const uint8_t *record, size_t size, uint16_t 
 		return 0;
 	}
 	if (layout->time) {
-		time_ns = scan->sample_ns = u64_at(record + layout->time);
-		sample_totals_add(&scan->totals, 0, time_ns, time_ns);
+		chain.time_ns = scan->sample_ns = u64_at(record + layout->time);
+		sample_totals_add(&scan->totals, 0, chain.time_ns, chain.time_ns);
 	}
 	if (layout->tid)
-		task_pid = s32_at(record + layout->tid);
-	if (layout->ip && mode_pid(misc & PERF_RECORD_MISC_CPUMODE_MASK, task_pid, &pid))
-		err = scan_hit(scan, u64_at(record + layout->ip), pid, (struct page_times){time_ns, time_ns});
+		chain.task_pid = s32_at(record + layout->tid);
+	if (layout->ip) {
+		chain.ip = u64_at(record + layout->ip);
+		chain.ip_owner = mode_owner(misc);
+	}
+	if (chain.ip_owner != CHAIN_UNKNOWN)
+		err = scan_hit(scan, chain.ip, owner_pid(chain.ip_owner, chain.task_pid),
+			       (struct page_times){chain.time_ns, chain.time_ns});
 	if (!err && layout->has_chain)
-		err = scan_sample_chain(scan, layout, record, size, task_pid, time_ns);
+		err = scan_sample_chain(scan, layout, record, size, &chain);
 	if (!err && layout->has_stack)
-		err = scan_stack(scan, event, align(scan, record, size), task_pid, time_ns);
+		err = scan_stack(scan, event, align(scan, record, size), chain.task_pid, chain.time_ns);
 	return err;
 }
 

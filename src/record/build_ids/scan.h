@@ -33,10 +33,11 @@ struct sample_layout {
 	bool has_chain, has_stack;
 };
 
-/* Where samples of all events have the same fields, and no chain. */
+/* Where samples of all events have the same fields, and no stack. */
 struct fixed_layout {
 	uint32_t ip, tid, time; /* bytes from the start */
 	uint32_t bytes;         /* a sample has at least so many; UINT32_MAX: samples differ */
+	bool has_chain;         /* by the first of the layouts, which are equal then */
 };
 
 struct sample_totals {
@@ -112,11 +113,9 @@ struct sample_batch {
 /*
  * The samples of fixed layout that `records` begins with, as far as they begin in its first `room` bytes: their pages
  * are added, in one loop: most of what is recorded, and each one passes here on its way from the ring. It ends before
- * anything else: a record that is not whole, without a time, of a guest, or for whose page there is no room.
+ * anything else: a record that is not whole, without a time, with a broken call chain, of a guest, or for whose pages
+ * there is no room. They are not in the totals. tally: the records are those of an extent, which are counted for its
+ * statistics, too; extent_tally_begin() returned 0. NULL: not wanted.
  */
-void fixed_samples_scan(const struct fixed_layout *layout, struct page_set *pages, struct span records, uint64_t room,
-			struct sample_batch *ret);
-
-/* The same of records of an extent, which are counted for its statistics, too: extent_tally_begin() returned 0. */
-void fixed_samples_scan_tally(const struct fixed_layout *layout, struct page_set *pages, struct span records,
-			      struct extent_tally *tally, struct sample_batch *ret);
+void scan_samples(struct scan *scan, struct span records, uint64_t room, struct extent_tally *tally,
+		  struct sample_batch *ret);
