@@ -468,6 +468,17 @@ static int look_at(struct stack_unwinder *unwinder, struct unwind_batch *pending
 	return 0;
 }
 
+/* -EBADMSG: those are no ring's bytes. */
+static int header_at(const struct batch *batch, size_t at, struct perf_event_header *ret)
+{
+	const size_t left = batch->len - at;
+
+	if (left < sizeof(*ret))
+		return -EBADMSG;
+	memcpy(ret, batch->records + at, sizeof(*ret));
+	return ret->size < sizeof(*ret) || ret->size > left ? -EBADMSG : 0;
+}
+
 /* After an error nothing that was not looked at stays in it. */
 static void look_at_batch(struct stack_unwinder *unwinder, struct unwind_batch *pending, uint64_t unused)
 {
@@ -475,15 +486,14 @@ static void look_at_batch(struct stack_unwinder *unwinder, struct unwind_batch *
 
 	(void)unused;
 	for (size_t at = 0; at < batch->len && !pending->err;) {
-		const size_t left = batch->len - at;
-		struct perf_event_header header = {0};
-		memcpy(&header, batch->records + at, left < sizeof(header) ? left : sizeof(header));
-		pending->err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* no ring's bytes */
+		struct perf_event_header header;
+		pending->err = header_at(batch, at, &header);
 		if (!pending->err)
 			pending->err = look_at(unwinder, pending, at, &header);
 		if (pending->err)
 			batch->len = at;
-		at += header.size;
+		else
+			at += header.size;
 	}
 	if (!pending->stacks.nr && !pending->events.nr)
 		finish_batch(pending);
