@@ -21,9 +21,12 @@ enum { MOST_COPIED_BYTES = 64 << 10 };
 struct cached {
 	uint64_t pc, generation; /* generation 0: empty */
 	const struct unwind_rule *rule;
-	const struct wide_rule *wide; /* of RULE_WIDE */
-	/* As bits, of simple rules: registers that are the caller's; slots but the first that are on the stack. */
+	/* Of simple rules, as bits: registers that are the caller's; slots but the first that are on the stack; */
 	uint64_t same;
+	union {
+		uint64_t found;               /* registers that are in those slots, or follow from the CFA */
+		const struct wide_rule *wide; /* of RULE_WIDE */
+	};
 	uint16_t stored;
 	bool in_file, is_code; /* is_code: or that is not known */
 	bool keeps_fp;         /* all code of the file does */
@@ -87,12 +90,15 @@ static const struct table_rule *rule_at_address(struct unwind_cache *cache, stru
 
 static void sort_slots(const struct unwind_arch *arch, struct cached *entry)
 {
+	entry->found = UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
 	for (unsigned i = 1; i < arch->nr_slots; i++) {
 		int16_t slot = entry->rule->slots[i];
-		if (slot == SLOT_SAME)
+		if (slot == SLOT_SAME) {
 			entry->same |= UINT64_C(1) << arch->slots[i];
-		else if (slot != SLOT_LOST)
+		} else if (slot != SLOT_LOST) {
 			entry->stored |= (uint16_t)(1u << i);
+			entry->found |= UINT64_C(1) << arch->slots[i];
+		}
 	}
 }
 
@@ -114,10 +120,12 @@ static struct unwind_object *look_up(struct unwind_cache *cache, const struct un
 		if (!found)
 			return object;
 		entry->rule = found->rule;
-		entry->wide = found->wide;
 		entry->in_file = true;
 		entry->keeps_fp = object->table->keeps_fp;
-		sort_slots(cache->arch, entry);
+		if (entry->rule->flags & RULE_WIDE)
+			entry->wide = found->wide;
+		else
+			sort_slots(cache->arch, entry);
 	}
 	/* Of a caller the byte before is looked up, which of the kernel's trampoline of uretprobes is not mapped. */
 	entry->is_code = entry->in_file || !space->is_code || space->is_code(space->ctx, pc) ||
@@ -186,7 +194,7 @@ static int go_to(const struct unwind_arch *arch, struct frame *frame, uint64_t p
 static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, const struct cached *cached)
 {
 	const struct unwind_rule *rule = cached->rule;
-	uint64_t cfa, ra, known = (frame->known & cached->same) | UINT64_C(1) << arch->sp | UINT64_C(1) << arch->ra;
+	uint64_t cfa, ra, known = (frame->known & cached->same) | cached->found;
 
 	if (!frame_register(frame, rule->cfa_register, &cfa))
 		return frame->cut ? UNWIND_CUT_STACK : UNWIND_BAD_MEMORY;
@@ -211,9 +219,9 @@ static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, con
 		unsigned i = (unsigned)__builtin_ctz(stored), nr = arch->slots[i];
 		uint64_t address = cfa + (uint64_t)(rule->slots[i] * 8ll);
 		if (frame_load(frame, address, &frame->registers[nr]))
-			known |= UINT64_C(1) << nr;
-		else
-			frame->cut |= frame_is_cut(frame, address);
+			continue;
+		known &= ~(UINT64_C(1) << nr);
+		frame->cut |= frame_is_cut(frame, address);
 	}
 	frame->known = known;
 	frame->registers[arch->sp] = cfa;
