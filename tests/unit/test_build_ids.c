@@ -718,8 +718,7 @@ static void look_at_ring(struct collector *collector, uint64_t offset, const str
 }
 
 /*
- * Seen in long visits, most samples go by in one loop; read back, they are looked at one by one. Seen in their ring or
- * in a batch.
+ * Seen in visits, in their ring or in a batch, samples go by in other groups than read back.
  */
 static void what_goes_by_is_what_is_read_back(void **state)
 {

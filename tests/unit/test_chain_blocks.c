@@ -7,11 +7,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 #include <linux/perf_event.h>
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "perfdata/attr.h"
+#include "perfdata/ledger.h"
 #include "record/build_ids/batch_pages.h"
 #include "record/build_ids/chain_blocks.h"
 #include "record/build_ids/scan.h"
@@ -29,6 +33,12 @@ struct chain_sample {
 static const struct event_desc event = {
 	.attr = {.size = PERF_ATTR_SIZE_VER0,
 		 .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
+		 .sample_id_all = 1},
+};
+
+static const struct event_desc event_without_chains = {
+	.attr = {.size = PERF_ATTR_SIZE_VER0,
+		 .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
 		 .sample_id_all = 1},
 };
 
@@ -79,11 +89,17 @@ static void add_chain(struct page_set *pages, const struct chain_sample *sample)
 	}
 }
 
-static void add_all(struct page_set *pages, const struct chain_sample *sample)
+static void add_ip(struct page_set *pages, const struct chain_sample *sample)
 {
 	int32_t pid = sample->header.misc == PERF_RECORD_MISC_KERNEL ? HISTORY_KERNEL_PID : sample->pid;
 
-	assert_int_equal(page_set_add(pages, sample->ip, pid, sample->time_ns), 0);
+	if (sample->header.misc != PERF_RECORD_MISC_GUEST_USER)
+		assert_int_equal(page_set_add(pages, sample->ip, pid, sample->time_ns), 0);
+}
+
+static void add_all(struct page_set *pages, const struct chain_sample *sample)
+{
+	add_ip(pages, sample);
 	add_chain(pages, sample);
 }
 
@@ -165,7 +181,7 @@ static void scan_records(struct scan *scan, const uint8_t *records, size_t len)
 }
 
 /* Some are of a guest, or have no time. */
-static size_t put_samples(uint8_t *records, struct page_set *expected, uint64_t nr_pages)
+static size_t put_samples(uint8_t *records, struct page_set *expected, uint64_t nr_pages, bool has_chains)
 {
 	struct chain_sample sample;
 	size_t len = 0;
@@ -174,12 +190,12 @@ static size_t put_samples(uint8_t *records, struct page_set *expected, uint64_t 
 		make_sample(&sample, i, nr_pages);
 		if (!random_below(10))
 			sample.time_ns = 0;
-		if (random_below(10)) {
-			add_all(expected, &sample);
-		} else {
+		if (!random_below(10))
 			sample.header.misc = PERF_RECORD_MISC_GUEST_USER;
-			add_chain(expected, &sample);
-		}
+		if (has_chains)
+			add_all(expected, &sample);
+		else
+			add_ip(expected, &sample);
 		memcpy(records + len, &sample, sample.header.size);
 	}
 	return len;
@@ -193,16 +209,54 @@ static void samples_of_a_batch_have_the_same_pages(void **state)
 
 	(void)state;
 	assert_non_null(records);
-	for (uint64_t nr_pages = 60; nr_pages < 100000; nr_pages *= 20) {
-		random_state = nr_pages;
-		assert_int_equal(scan_init(&scan, &event, 1), 0);
+	for (unsigned round = 0; round < 4; round++) {
+		const bool has_chains = round % 2;
+		random_state = round + 1;
+		assert_int_equal(scan_init(&scan, has_chains ? &event : &event_without_chains, 1), 0);
 		assert_int_equal(page_set_init(&scan.pages), 0);
 		assert_int_equal(page_set_init(&expected), 0);
-		scan_records(&scan, records, put_samples(records, &expected, nr_pages));
+		scan_records(&scan, records, put_samples(records, &expected, round < 2 ? 60 : 30000, has_chains));
 		assert_int_equal(scan.totals.nr, NR_SAMPLES);
 		assert_false(scan.broken);
 		assert_int_equal(scan_flush_chains(&scan), 0);
 		assert_same_pages(&scan.pages, &expected);
+		page_set_fini(&expected);
+		scan_fini(&scan);
+	}
+	free(records);
+}
+
+/* A file that is read back, with another record behind them. */
+static void samples_of_a_file_have_the_same_pages(void **state)
+{
+	uint8_t *records = malloc(NR_SAMPLES * sizeof(struct chain_sample));
+	const struct perf_event_header mark = {.type = PERF_RECORD_COMM, .size = 64};
+	struct loss_times losses;
+	struct page_set expected;
+	struct scan scan;
+
+	(void)state;
+	assert_non_null(records);
+	for (unsigned round = 0; round < 2; round++) {
+		const struct event_desc *of = round ? &event : &event_without_chains;
+		AUTO_FD int fd = memfd_create("records", MFD_CLOEXEC);
+		random_state = round + 1;
+		assert_int_equal(scan_init(&scan, of, 1), 0);
+		assert_int_equal(page_set_init(&scan.pages), 0);
+		assert_int_equal(page_set_init(&expected), 0);
+		assert_int_equal(loss_times_init(&losses, of, 1), 0);
+		scan.losses = &losses;
+		size_t len = put_samples(records, &expected, 3000, round);
+		memset(records + len, 0, mark.size);
+		memcpy(records + len, &mark, sizeof(mark));
+		len += mark.size;
+		assert_int_equal(fd_pwrite(fd, records, len, 0), 0);
+		assert_int_equal(scan_file(&scan, fd, 0, len), 0);
+		assert_int_equal(scan.totals.nr, NR_SAMPLES);
+		assert_int_equal(scan.place, len);
+		assert_int_equal(scan_flush_chains(&scan), 0);
+		assert_same_pages(&scan.pages, &expected);
+		loss_times_fini(&losses);
 		page_set_fini(&expected);
 		scan_fini(&scan);
 	}
@@ -227,12 +281,9 @@ static void a_batch_of_samples_is_examined(void **state)
 	assert_int_equal(page_set_init(&found), 0);
 	for (uint64_t i = 0; i < NR_IN_BATCH; i++, batch.len += sample.header.size) {
 		make_sample(&sample, i, 40);
-		if (i % 100 == 50) {
+		if (i % 100 == 50)
 			sample.header.misc = PERF_RECORD_MISC_GUEST_USER;
-			add_chain(&expected, &sample);
-		} else {
-			add_all(&expected, &sample);
-		}
+		add_all(&expected, &sample);
 		memcpy(batch.records + batch.len, &sample, sample.header.size);
 	}
 	batch_pages_find(&scan, &batch);
@@ -413,6 +464,7 @@ int main(void)
 		cmocka_unit_test(few_blocks_stay),
 		cmocka_unit_test(many_blocks_take_turns),
 		cmocka_unit_test(samples_of_a_batch_have_the_same_pages),
+		cmocka_unit_test(samples_of_a_file_have_the_same_pages),
 		cmocka_unit_test(a_batch_of_samples_is_examined),
 		cmocka_unit_test(a_chain_that_differs_in_one_word_is_another),
 		cmocka_unit_test(pages_that_came_last_are_distinguished),
