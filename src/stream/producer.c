@@ -268,7 +268,7 @@ static void copy_records(struct producer *producer, struct span spans[2], size_t
 			if (cuts)
 				batch->len -= stack_cut(cutter, to, stack_bytes);
 		}
-		if (pool->observer && cuts && is_task_event(header.type))
+		if (header.type != PERF_RECORD_SAMPLE && pool->observer && cuts && is_task_event(header.type))
 			pool->observer->see(pool->observer, to);
 		if (bytes < from->len) {
 			from->ptr = (const char *)from->ptr + bytes;

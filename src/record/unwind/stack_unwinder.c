@@ -91,10 +91,8 @@ static inline __attribute__((always_inline)) enum unresolved user_frames(struct 
 	case TASK_STATE_KNOWN: break;
 	}
 	find_recorded(sample, user->kernel.nr_words, &chain);
-	const struct unwind_space space = {.find = find_object,
-					   .is_code = is_code,
-					   .ctx = unwinder,
-					   .generation = maps_generation(unwinder->task.maps)};
+	const struct unwind_space space = {
+		.find = find_object, .is_code = is_code, .ctx = unwinder, .generation = unwinder->task.generation};
 	unwind_chain(unwinder->cache, &space, &sample->user_regs, sample->user_stack, &chain);
 	unwinder->lacks_rows = chain.end == UNWIND_NOT_READY;
 	if (unwinder->lacks_rows)

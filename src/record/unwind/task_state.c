@@ -283,7 +283,9 @@ int task_state_visit_objects(const struct task_state *state, void (*mark)(void *
 	return err;
 }
 
-static void look_up(const struct task_state *state, uint32_t pid, uint32_t tid, struct known_task *ret)
+/* Not inline: where the task is that of the last sample, task_state_maps() saves no registers then. */
+__attribute__((noinline)) static void look_up(const struct task_state *state, uint32_t pid, uint32_t tid,
+					      struct known_task *ret)
 {
 	const struct task *task = tasks_find(state->tasks, tid);
 
@@ -293,6 +295,7 @@ static void look_up(const struct task_state *state, uint32_t pid, uint32_t tid, 
 		.pid = pid,
 		.tid = tid,
 		.maps = task ? task->maps : NULL,
+		.generation = task && task->maps ? maps_generation(task->maps) : 0,
 		.changed_ns = state->changed_ns[pid % CHANGED_SLOTS],
 	};
 }

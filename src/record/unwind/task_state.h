@@ -73,6 +73,7 @@ enum task_state_known {
 struct known_task {
 	uint32_t pid, tid;
 	const struct maps *maps; /* NULL: none was found */
+	uint64_t generation;     /* of those */
 	uint64_t changed_ns;     /* when its process last changed them */
 };
 
