@@ -34,12 +34,14 @@ static struct {
 	size_t nr_taken, nr_taken_before, nr_removed, nr_added, nr_shortened, nr_given_up, nr_ended;
 	bool last_end;
 } seen;
+static bool all_removed; /* each record is */
+static bool many_rings;  /* outputs have the records of several */
 
 static int look_at(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns)
 {
 	(void)ctx;
 	memcpy(ret_time_ns, record + offsetof(struct test_record, time_ns), sizeof(*ret_time_ns));
-	return header->type == TYPE_OTHER ? ORDERED_PASS : ORDERED_WANT;
+	return header->type == TYPE_OTHER && !all_removed ? ORDERED_PASS : ORDERED_WANT;
 }
 
 static int take(void *ctx, struct ordered_record *record)
@@ -59,7 +61,7 @@ static int take(void *ctx, struct ordered_record *record)
 	}
 	if (!record->batch) /* a copy: the record itself went before */
 		return 0;
-	if (bytes->number % 3 == 0) {
+	if (all_removed || bytes->number % 3 == 0) {
 		seen.nr_removed++;
 		ordered_record_shorten(record, sizeof(*bytes), 0);
 	} else if (bytes->number % 7 == 0) {
@@ -164,7 +166,7 @@ struct output {
 
 static void open_output(struct batch_pool *pool, struct ordered_stages *stages, size_t index, struct output *ret)
 {
-	const struct stage_output output = {.index = index, .nr = OUTPUTS, .one_ring = true};
+	const struct stage_output output = {.index = index, .nr = OUTPUTS, .one_ring = !many_rings};
 	struct writer *inner;
 
 	ret->file = tmpfile();
@@ -226,6 +228,20 @@ static void test_order_over_outputs(void **state)
 	(void)state;
 	check(64 * EXTENT_BYTES, 1);
 	check(64 * EXTENT_BYTES, 3);
+}
+
+/* Of batches nothing is left but what was added, which is among their records or behind them; or more is left. */
+static void test_all_are_removed(void **state)
+{
+	(void)state;
+	all_removed = true;
+	check(64 * EXTENT_BYTES, 2);
+	many_rings = true;
+	check(64 * EXTENT_BYTES, 2);
+	all_removed = false;
+	check(64 * EXTENT_BYTES, 2);
+	many_rings = false;
+	assert_true(seen.nr_added > 0);
 }
 
 /* Batches go before the turn of their records, which are still taken in the order of time. */
@@ -421,6 +437,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_over_outputs),
+		cmocka_unit_test(test_all_are_removed),
 		cmocka_unit_test(test_short_of_memory),
 		cmocka_unit_test(test_nothing_is_kept_after_an_error),
 		cmocka_unit_test(test_next_output_has_older_records),

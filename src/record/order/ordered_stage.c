@@ -20,6 +20,7 @@ struct ordered_batch {
 	uint64_t read_ns;    /* of the batch */
 	uint64_t last_ns;    /* of its records, by their own clock; 0: none tells */
 	size_t nr_waiting;   /* records that are not taken */
+	size_t gap_bytes;    /* of its records, that were removed */
 	size_t begun;        /* 1 + offset of the record that was taken last; 0: none was */
 	struct buf added;    /* goes with it */
 	bool in_order;       /* of its stage */
@@ -70,8 +71,10 @@ static void put_gap(uint8_t *at, size_t size)
 
 void ordered_record_shorten(struct ordered_record *record, size_t old_bytes, size_t new_bytes)
 {
-	if (record->batch)
-		put_gap(record->bytes + new_bytes, old_bytes - new_bytes);
+	if (!record->batch)
+		return;
+	put_gap(record->bytes + new_bytes, old_bytes - new_bytes);
+	record->batch->gap_bytes += old_bytes - new_bytes;
 }
 
 /*
@@ -211,12 +214,16 @@ static uint64_t find_horizon(struct ordered_stages *stages)
 	return complete_ns;
 }
 
-/* Closes the gaps. */
-static void compact(struct batch *batch)
+/* Closes the gaps. Most batches have none, or nothing else: their records are not looked at. */
+static void compact(const struct ordered_batch *pending, struct batch *batch)
 {
 	uint8_t *records = batch->records;
 	size_t to = 0;
 
+	if (!pending->gap_bytes || pending->gap_bytes == batch->len) {
+		batch->len -= pending->gap_bytes;
+		return;
+	}
 	for (size_t at = 0; at < batch->len;) {
 		struct perf_event_header header;
 		memcpy(&header, records + at, sizeof(header));
@@ -273,7 +280,7 @@ static int put_behind(struct ordered_stages *stages, struct ordered_batch *pendi
 
 	*ret_rest = take_buf(stages->added.len || stages->added.failed ? &stages->added : &pending->added);
 	buf_put(ret_rest, pending->added.data, pending->added.len);
-	compact(batch);
+	compact(pending, batch);
 	return err ? err : buf_status(ret_rest);
 }
 
@@ -302,7 +309,7 @@ static int put_in_order(struct ordered_stages *stages, struct ordered_batch *pen
 	int err = added.failed || out->failed || pending->added.failed || pending->places.failed ? -ENOMEM : 0;
 	if (err) {
 		buf_fini(out);
-		compact(batch);
+		compact(pending, batch);
 		return err;
 	}
 	batch->len = 0;
