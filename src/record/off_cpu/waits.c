@@ -53,7 +53,7 @@ static const size_t most_gaps = 4096;
 struct waits {
 	struct waits_params params;
 	struct hash_table tasks; /* by tid */
-	/* That left or ran, by tid modulo their number: of one switch and wake-up they are looked for many times. */
+	/* Looked for last, by tid modulo their number: for one switch and wake-up that is many times. */
 	struct task *recent[RECENT];
 	struct buf last;         /* uint32_t, by CPU: the task that ran there last; 0: none did */
 	struct buf gaps;         /* struct gap, in the order of time, with some between them */
@@ -135,42 +135,49 @@ void waits_start(struct waits *waits, uint64_t start_ns)
 	waits->start_ns = start_ns;
 }
 
-/* Not inline: it is large, and not often that a task is no recent one. */
+/* Not inline: it is large, and most tasks that are looked for are recent ones. */
 __attribute__((noinline)) static struct task *look_up(const struct waits *waits, uint32_t tid)
 {
 	return hash_table_find_item(&waits->tasks, tid);
 }
 
-static inline struct task *find(const struct waits *waits, uint32_t tid)
+static inline struct task *find_recent(const struct waits *waits, uint32_t tid)
 {
 	struct task *recent = waits->recent[tid % RECENT];
 
-	return recent && recent->tid == tid ? recent : look_up(waits, tid);
+	return recent && recent->tid == tid ? recent : NULL;
 }
 
-/* NULL: out of memory. */
-__attribute__((noinline)) static struct task *add(struct waits *waits, uint32_t tid)
+static inline struct task *find(const struct waits *waits, uint32_t tid)
 {
-	struct task *task = calloc(1, sizeof(*task));
+	struct task *recent = find_recent(waits, tid);
 
-	if (!task || hash_table_add(&waits->tasks, tid, task)) {
-		free(task);
-		return NULL;
+	return recent ? recent : look_up(waits, tid);
+}
+
+/* Adds it if it is not there. NULL: out of memory. */
+__attribute__((noinline)) static struct task *look_up_or_add(struct waits *waits, uint32_t tid)
+{
+	struct task *task = look_up(waits, tid);
+
+	if (!task) {
+		task = calloc(1, sizeof(*task));
+		if (!task || hash_table_add(&waits->tasks, tid, task)) {
+			free(task);
+			return NULL;
+		}
+		task->pid = task->tid = tid;
 	}
-	task->pid = task->tid = tid;
+	waits->recent[tid % RECENT] = task;
 	return task;
 }
 
 /* NULL: out of memory. */
-static struct task *make(struct waits *waits, uint32_t pid, uint32_t tid)
+static inline struct task *make(struct waits *waits, uint32_t pid, uint32_t tid)
 {
-	struct task *task = find(waits, tid);
+	struct task *recent = find_recent(waits, tid), *task = recent ? recent : look_up_or_add(waits, tid);
 
-	task = task ? task : add(waits, tid);
-	if (!task)
-		return NULL;
-	waits->recent[tid % RECENT] = task;
-	if (pid != UINT32_MAX)
+	if (task && pid != UINT32_MAX)
 		task->pid = pid;
 	return task;
 }
@@ -278,9 +285,11 @@ static bool find_in(const struct buf *in, uint64_t from_ns, uint64_t to_ns, stru
 /* Without a look for it: most times begin behind the last gap. */
 static bool may_have_gap(const struct waits *waits, uint64_t from_ns)
 {
+	if (!waits->gaps.len)
+		return false;
 	const struct gap *end = (const struct gap *)(waits->gaps.data + waits->gaps.len);
 
-	return waits->gaps.len && end[-1].to_ns > from_ns;
+	return end[-1].to_ns > from_ns;
 }
 
 static bool has_gap(const struct waits *waits, uint64_t from_ns, uint64_t to_ns)
@@ -417,7 +426,7 @@ static int end_task(struct waits *waits, struct task *task, uint64_t time_ns)
 	return err;
 }
 
-static int note_last(struct waits *waits, const struct waits_place *place)
+static inline int note_last(struct waits *waits, const struct waits_place *place)
 {
 	const size_t bytes = (place->cpu + 1) * sizeof(uint32_t);
 

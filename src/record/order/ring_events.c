@@ -50,7 +50,8 @@ size_t ring_events_index(const struct ring_events *events, const uint8_t *sample
 }
 
 /* Where the sample_id ends: sample_id_end(), but for most records without a look at them. */
-static int trailer_end(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header)
+static inline int trailer_end(const struct ring_events *events, const uint8_t *record,
+			      const struct perf_event_header *header)
 {
 	switch (header->type) {
 	case PERF_RECORD_KSYMBOL:
@@ -61,11 +62,11 @@ static int trailer_end(const struct ring_events *events, const uint8_t *record, 
 }
 
 /* 0: the record does not have it. */
-static uint64_t word_at(const uint8_t *record, const struct perf_event_header *header, int place)
+static inline uint64_t word_at(const uint8_t *record, int size, int place)
 {
 	uint64_t word;
 
-	if (place < (int)sizeof(*header) || place + (int)sizeof(word) > (int)header->size)
+	if (place < (int)sizeof(struct perf_event_header) || place > size - (int)sizeof(word))
 		return 0;
 	memcpy(&word, record + place, sizeof(word));
 	return word;
@@ -74,14 +75,15 @@ static uint64_t word_at(const uint8_t *record, const struct perf_event_header *h
 struct ring_record ring_events_look(const struct ring_events *events, const uint8_t *record,
 				    const struct perf_event_header *header)
 {
-	int id_at = events->id_offset, time_at = events->time_offset;
+	const int size = header->size;
 
-	if (header->type != PERF_RECORD_SAMPLE) {
-		const int end = trailer_end(events, record, header);
-		id_at = events->id_distance < 0 ? -1 : end - events->id_distance;
-		time_at = end - events->time_distance;
-	}
-	return (struct ring_record){.id = word_at(record, header, id_at), .time_ns = word_at(record, header, time_at)};
+	if (header->type == PERF_RECORD_SAMPLE)
+		return (struct ring_record){.id = word_at(record, size, events->id_offset),
+					    .time_ns = word_at(record, size, events->time_offset)};
+	const int end = trailer_end(events, record, header);
+	return (struct ring_record){.id = events->id_distance < 0 ? 0
+								  : word_at(record, size, end - events->id_distance),
+				    .time_ns = word_at(record, size, end - events->time_distance)};
 }
 
 uint64_t ring_events_id(const struct ring_events *events, const uint8_t *record, const struct perf_event_header *header)
