@@ -763,6 +763,64 @@ static void what_goes_by_is_what_is_read_back(void **state)
 	}
 }
 
+/* Of an extent that a stage looks at, as of one that is gone through for its statistics alone. */
+static void samples_with_chains_are_counted(void **state)
+{
+	const struct event_desc events[] = {
+		{.attr = chains[1].attr, .ids = event_ids, .nr_ids = 1},
+		{.attr = chains[1].attr, .ids = event_ids + 1, .nr_ids = 1},
+	};
+	const uint64_t words[] = {(uint64_t)PERF_CONTEXT_USER,
+				  0x10800,
+				  0x10900,
+				  0x10a00,
+				  0x10b00,
+				  0x10c00,
+				  0x10d00,
+				  0x10e00,
+				  0x10f00,
+				  0x11000,
+				  0x11100,
+				  0x11200};
+	AUTO_BUF struct buf stream = {0};
+	struct draw from = {3};
+	struct collector *collector;
+	struct extent_stats *stats;
+	struct extent_tally tally;
+	struct extent_info expected, info;
+
+	(void)state;
+	for (uint64_t nr = 0; nr < 500; nr++) {
+		size_t at = stream.len;
+		uint64_t id = event_ids[draw(&from, 3) == 0], time = draw(&from, 100) ? 50 + nr : 0;
+		if (nr % 100 == 50)
+			put_chain_map(&stream, 0x10000, cmocka);
+		else
+			put_chain(&stream, 1, words, 1 + draw(&from, 12));
+		if (nr % 100 != 50) {
+			memcpy(stream.data + at + 8, &id, sizeof(id));
+			memcpy(stream.data + at + 32, &time, sizeof(time));
+		}
+	}
+	const struct span records = buf_span(&stream);
+	assert_int_equal(extent_stats_new(events, 2, &stats), 0);
+	extent_stats_records(stats, records, &expected);
+	assert_int_equal(collector_new(events, 2, &collector), 0);
+	assert_int_equal(extent_tally_begin(&tally, stats), 0);
+	assert_int_equal(collector_look(collector, &records, 1, &(struct stage_look){.tally = &tally}), records.len);
+	extent_tally_end(&tally, records.len, &info);
+	assert_memory_equal(&info.fields, &expected.fields, sizeof(info.fields));
+	assert_int_equal(info.fields.nr_counts, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(info.counts[i].event, expected.counts[i].event);
+		assert_int_equal(info.counts[i].nr, expected.counts[i].nr);
+	}
+	free(info.counts);
+	free(expected.counts);
+	collector_free(collector);
+	extent_stats_free(stats);
+}
+
 static bool object_of(void *function, char ret[4096])
 {
 	Dl_info info;
@@ -884,6 +942,7 @@ int main(void)
 		cmocka_unit_test(progress_is_of_all_regions),
 		cmocka_unit_test(scribbled_bytes_do_no_harm),
 		cmocka_unit_test(what_goes_by_is_what_is_read_back),
+		cmocka_unit_test(samples_with_chains_are_counted),
 		cmocka_unit_test(notes_are_checked),
 		cmocka_unit_test(copies_of_jitdumps_have_a_bound),
 		cmocka_unit_test(a_jitdump_whose_file_is_not_known_is_not_copied),
