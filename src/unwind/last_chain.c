@@ -1,19 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unwind/last_chain.h"
 
-struct last_chain *last_chain_of(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation)
-{
-	struct last_chain *last = &chains[thread * 0x9e3779b97f4a7c15ull >> 32 & (NR_LAST_CHAINS - 1)];
-
-	if (last->thread != thread || last->generation != generation) {
-		last->thread = thread;
-		last->generation = generation;
-		last->nr = 0;
-		last->innermost_rule = NULL;
-	}
-	return last;
-}
-
 bool meeting_is_valid(struct meeting *meeting, const struct frame *frame, uint64_t address_bits)
 {
 	const struct last_frame *frames = meeting->last->frames;

@@ -52,7 +52,19 @@ struct meeting {
 };
 
 /* The last chain of the thread; if that was made with other maps it has no frames. */
-struct last_chain *last_chain_of(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread, uint64_t generation);
+static inline struct last_chain *last_chain_of(struct last_chain chains[NR_LAST_CHAINS], uint64_t thread,
+					       uint64_t generation)
+{
+	struct last_chain *last = &chains[thread * 0x9e3779b97f4a7c15ull >> 32 & (NR_LAST_CHAINS - 1)];
+
+	if (last->thread != thread || last->generation != generation) {
+		last->thread = thread;
+		last->generation = generation;
+		last->nr = 0;
+		last->innermost_rule = NULL;
+	}
+	return last;
+}
 
 /*
  * Whether the stack still has what led from the frame to its caller, which has this pc and, where that counts, this fp;

@@ -207,19 +207,25 @@ static bool is_worth_making(struct ring_unwinder *unwinder)
 	}
 }
 
-/* Most samples of a ring are of the same event. */
+/* Not inline: most samples of a ring are of the event of the one before. */
+__attribute__((noinline)) static const struct unwinding_event *find_event(const struct ring_unwinders *all,
+									  const uint8_t *record, size_t size)
+{
+	return &all->by_event[ring_events_index(all->events, record, size)];
+}
+
 static const struct unwinding_event *event_of(struct ring_unwinder *unwinder, const uint8_t *record, size_t size)
 {
-	const struct ring_events *events = unwinder->all->events;
-	const struct unwinding_event *by_event = unwinder->all->by_event;
+	const struct ring_unwinders *all = unwinder->all;
+	const int at = all->events->id_offset;
 	uint64_t id;
 
-	if (events->id_offset < 0 || size < (size_t)events->id_offset + sizeof(id))
-		return &by_event[ring_events_index(events, record, size)];
-	memcpy(&id, record + events->id_offset, sizeof(id));
+	if (at < 0 || size < (size_t)at + sizeof(id))
+		return find_event(all, record, size);
+	memcpy(&id, record + at, sizeof(id));
 	if (!unwinder->last_event || unwinder->last_id != id) {
-		unwinder->last_event = &by_event[ring_events_index(events, record, size)];
-		unwinder->last_id = id;
+		unwinder->last_event = find_event(all, record, size);
+		memcpy(&unwinder->last_id, record + at, sizeof(id));
 	}
 	return unwinder->last_event;
 }
