@@ -55,6 +55,16 @@ unsigned cpuset_count(const struct cpuset *set)
 	return count;
 }
 
+bool cpuset_equal(const struct cpuset *a, const struct cpuset *b)
+{
+	const unsigned nr = a->nr_words > b->nr_words ? a->nr_words : b->nr_words;
+
+	for (unsigned i = 0; i < nr; i++)
+		if ((i < a->nr_words ? a->words[i] : 0) != (i < b->nr_words ? b->words[i] : 0))
+			return false;
+	return true;
+}
+
 int cpuset_next(const struct cpuset *set, int from)
 {
 	for (unsigned cpu = (unsigned)from; cpu < set->nr_words * 64; cpu++)

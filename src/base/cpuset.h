@@ -22,6 +22,7 @@ int cpuset_add(struct cpuset *set, unsigned cpu);
 void cpuset_remove(struct cpuset *set, unsigned cpu);
 bool cpuset_has(const struct cpuset *set, unsigned cpu);
 unsigned cpuset_count(const struct cpuset *set);
+bool cpuset_equal(const struct cpuset *a, const struct cpuset *b);
 
 /* The lowest member >= from, or -1: for (int c = cpuset_next(s, 0); c >= 0; c = cpuset_next(s, c + 1)) */
 int cpuset_next(const struct cpuset *set, int from);

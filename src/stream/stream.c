@@ -29,6 +29,12 @@ static bool is_nearly_full(const struct ring *ring, size_t bytes)
 	return bytes > ring->bytes / 4 * 3;
 }
 
+/* A ring wakes its reader when it is half full, or sooner. */
+static bool is_late(const struct ring *ring, size_t bytes)
+{
+	return bytes > ring->bytes / 8 * 5;
+}
+
 /* Where a record of the largest size has no room the kernel may have dropped one. */
 static void note_full(const struct stream *stream, const struct ring *ring, size_t bytes)
 {
@@ -65,7 +71,7 @@ static bool has_time(struct stream *stream, const struct ring *ring, size_t byte
 	unsigned *to_copy = &stream->visits_to_copy, *copied = &stream->visits_copied;
 
 	stream->visits_converted += !*to_copy;
-	if (bytes > ring->bytes / 8 * 5) {
+	if (is_late(ring, bytes)) {
 		bool helped = stream->visits_converted > *copied;
 		if (!*to_copy)
 			*copied = helped || !*copied ? LEAST_VISITS : *copied < MOST_VISITS ? 2 * *copied : MOST_VISITS;
@@ -112,6 +118,7 @@ static int64_t pump_ring(struct stream *stream, size_t index, bool whole, bool s
 	if (!bytes || bytes < least)
 		return 0;
 	stream->counters.near_full += is_nearly_full(ring, bytes);
+	stream->counters.late += is_late(ring, bytes);
 	stream->counters.chunks++;
 	note_full(stream, ring, bytes);
 	while (peek_until(stream, ring, end, spans)) {

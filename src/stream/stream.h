@@ -24,6 +24,7 @@ struct stream_counters {
 	uint64_t passes;
 	uint64_t rounds;    /* round marks written */
 	uint64_t near_full; /* visits that found a ring nearly full */
+	uint64_t late;      /* visits that found more in a ring than wakes its reader */
 };
 
 /* Observes records of some rings, on the stream's thread. `position`: ring bytes that the stream had moved before. */

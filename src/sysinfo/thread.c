@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cpuset.h"
 
 /* sched_setattr(2); glibc of Debian 12 has no declaration. */
 struct sched_request {
@@ -166,4 +167,39 @@ void thread_use_add(struct thread_use *use, struct thread_use other)
 	use->waited_ns += other.waited_ns;
 	use->sleeps += other.sleeps;
 	use->preemptions += other.preemptions;
+}
+
+enum {
+	TRIES = 4,      /* CPUs, before it looks less often */
+	FULL_LOOKS = 5, /* in a row; a CPU that is used up for so long has nothing left for what comes sooner */
+};
+static const uint64_t shortest_ns = 20000000, longest_ns = 3200000000;
+
+bool slow_cpu_look(struct slow_cpu *slow, uint64_t now_ns, uint64_t cpu_ns, uint64_t nr_late)
+{
+	const uint64_t passed_ns = now_ns - slow->looked_ns, used_ns = cpu_ns - slow->cpu_ns;
+	const bool full = slow->looked_ns && used_ns >= passed_ns / 10 * 9;
+
+	slow->nr_full = full ? slow->nr_full + 1 : 0;
+	const bool leave = full && (nr_late != slow->nr_late || slow->nr_full >= FULL_LOOKS);
+	slow->nr_left = leave ? slow->nr_left + 1 : 0;
+	slow->pause_ns = slow->nr_left > TRIES ? 2 * slow->pause_ns : shortest_ns;
+	if (slow->pause_ns > longest_ns)
+		slow->pause_ns = longest_ns;
+	slow->looked_ns = now_ns;
+	slow->next_ns = now_ns + slow->pause_ns;
+	slow->cpu_ns = cpu_ns;
+	slow->nr_late = nr_late;
+	return leave;
+}
+
+int slow_cpu_leave(void)
+{
+	struct cpuset allowed = {0};
+	int err = cpuset_allowed(&allowed);
+
+	if (!err)
+		err = cpuset_leave_cpu(&allowed);
+	cpuset_fini(&allowed);
+	return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * thread: priority, CPU time and locked memory of the threads that drain.
+ * thread: priority, CPU time, choice of a CPU and locked memory of the threads that drain.
  *
  * priority: a high scheduling priority for these threads, because a ring that fills while its reader waits for a CPU
  * loses records. A reader sleeps until a ring wakes it, and then runs for a short time.
@@ -39,6 +39,35 @@ struct thread_use {
 /* Makes some system calls, so it is not for the drain loop. */
 struct thread_use thread_use_now(void);
 void thread_use_add(struct thread_use *use, struct thread_use other);
+
+/*
+ * slow_cpu: whether a thread that drains or writes should go on on another CPU. The scheduler takes no real-time thread
+ * off a CPU that does little for it: one of a slower kind, or from which a hypervisor or interrupts take much. One
+ * owner, one thread; zeroed at first.
+ */
+
+struct slow_cpu {
+	/* At the last look: CLOCK_MONOTONIC (0: none yet), CPU time of the thread, how often it was late. */
+	uint64_t looked_ns, cpu_ns, nr_late;
+	uint64_t next_ns, pause_ns; /* when the next look is due; between the last two */
+	unsigned nr_full, nr_left;  /* looks in a row: all of the CPU was used; it was to go elsewhere */
+};
+
+/* CLOCK_MONOTONIC. Most often false. */
+static inline bool slow_cpu_is_due(const struct slow_cpu *slow, uint64_t now_ns)
+{
+	return now_ns >= slow->next_ns;
+}
+
+/*
+ * A look. nr_late: how often the thread has been late so far. True: since the last look it has used all of its CPU, and
+ * was late, or it has used all of it at each of the last five. A ring may be full soon after that, so looks are 20 ms
+ * apart; where it does not help to go elsewhere they become rare.
+ */
+bool slow_cpu_look(struct slow_cpu *slow, uint64_t now_ns, uint64_t cpu_ns, uint64_t nr_late);
+
+/* The calling thread goes to another one of the CPUs that it may run on. It allocates. 0 or -errno. */
+int slow_cpu_leave(void);
 
 /*
  * Locks the mapped memory of this process, each page when it is first used (MCL_ONFAULT). Otherwise the kernel may drop

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cpuset.h"
-#include "record/drain/slow_cpu.h"
+#include "sysinfo/thread.h"
 
 static const uint64_t ms = 1000000, begin_ns = 5000000000;
 
@@ -48,7 +48,7 @@ static void who_is_late_on_a_whole_cpu_leaves_it(void **state)
 
 static void who_is_late_everywhere_leaves_less_and_less_often(void **state)
 {
-	static const uint64_t after_ms[] = {50, 100, 200, 400, 800, 1600, 3200, 3200};
+	static const uint64_t after_ms[] = {20, 20, 20, 20, 20, 40, 80, 160, 320, 640, 1280, 2560, 3200, 3200};
 	struct slow_cpu slow = {0};
 	bool leaves;
 
@@ -58,9 +58,29 @@ static void who_is_late_everywhere_leaves_less_and_less_often(void **state)
 		assert_int_equal(look(&slow, 100, 1, &leaves), after_ms[i]);
 		assert_true(leaves);
 	}
-	look(&slow, 100, 0, &leaves); /* in time */
+	look(&slow, 50, 0, &leaves); /* it has time again */
 	assert_false(leaves);
 	assert_int_equal(look(&slow, 100, 1, &leaves), after_ms[0]);
+}
+
+/* It has nothing left for what comes sooner. */
+static void who_needs_a_whole_cpu_for_long_leaves_it(void **state)
+{
+	struct slow_cpu slow = {0};
+	bool leaves;
+
+	(void)state;
+	assert_false(slow_cpu_look(&slow, begin_ns, 0, 0));
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 4; i++) {
+			look(&slow, 90, 0, &leaves);
+			assert_false(leaves);
+		}
+		look(&slow, round ? 89 : 90, 0, &leaves);
+		assert_int_equal(leaves, !round);
+		look(&slow, 50, 0, &leaves); /* what it is at the next one begins anew */
+		assert_false(leaves);
+	}
 }
 
 static void a_thread_goes_to_another_cpu(void **state)
@@ -80,6 +100,7 @@ static void a_thread_goes_to_another_cpu(void **state)
 		assert_int_equal(cpuset_run_on(&one), 0);
 		assert_int_equal(cpuset_add(&pair, (unsigned)first), 0);
 		assert_int_equal(cpuset_add(&pair, (unsigned)second), 0);
+		assert_false(cpuset_equal(&one, &pair));
 		assert_int_equal(cpuset_leave_cpu(&one), -ENOENT);
 		assert_int_equal(sched_getcpu(), first);
 		assert_int_equal(cpuset_leave_cpu(&pair), 0);
@@ -91,6 +112,7 @@ static void a_thread_goes_to_another_cpu(void **state)
 	assert_true(nr_moved >= 50);
 	assert_int_equal(cpuset_allowed(&now), 0);
 	assert_int_equal(cpuset_count(&now), 2); /* it may go back */
+	assert_true(cpuset_equal(&now, &now));
 	assert_int_equal(cpuset_run_on(&all), 0);
 	cpuset_fini(&all);
 	cpuset_fini(&now);
@@ -101,6 +123,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_is_late_on_a_whole_cpu_leaves_it),
 		cmocka_unit_test(who_is_late_everywhere_leaves_less_and_less_often),
+		cmocka_unit_test(who_needs_a_whole_cpu_for_long_leaves_it),
 		cmocka_unit_test(a_thread_goes_to_another_cpu),
 	};
 

@@ -210,7 +210,7 @@ static void wrong_specs_are_refused(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct thread_layout layout = {(void *)1, 77};
+		struct thread_layout layout = {.threads = (void *)1, .nr_threads = 77};
 		struct diag why = {""};
 		if (resolve(*state, cases[i].spec, cases[i].cpus, &layout, &why) != -EINVAL)
 			fail_msg("\"%s\" was taken", cases[i].spec);

@@ -161,6 +161,7 @@ void reader_fini(struct reader *reader)
 	relief_free(reader->relief);
 	polls_fini(&reader->polls);
 	cpuset_fini(&reader->runs_on);
+	cpuset_fini(&reader->anywhere);
 }
 
 /* The reader that sees the last of all tasks end reports it. */
@@ -360,6 +361,15 @@ static int wait_for_rings(struct reader *reader)
 	return !ready && fast_poll_ms ? 1 : ready;
 }
 
+static uint64_t count_late(const struct reader *reader)
+{
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		nr += reader->streams[i]->counters.late;
+	return nr;
+}
+
 static uint64_t count_near_full(const struct reader *reader)
 {
 	uint64_t nr = 0;
@@ -384,23 +394,32 @@ static void report_near_full(struct reader *reader)
 		notifier_notify(control->notifier);
 }
 
-/* Of those that it may use now: others may have changed that. It allocates, seldom, and where it is late already. */
+/*
+ * One that the recorder may use, of any node: those beside it may be slow for the same reason. But where a user has
+ * named CPUs, before or since (taskset), one of those. It allocates, seldom.
+ */
 static void go_to_another_cpu(struct reader *reader)
 {
-	struct cpuset allowed = {0};
+	struct cpuset now = {0};
+	int err = cpuset_allowed(&now);
 
-	if (!cpuset_allowed(&allowed))
-		reader->nr_cpus_left += !cpuset_leave_cpu(&allowed);
-	cpuset_fini(&allowed);
+	if (!err) {
+		bool chosen_here = cpuset_equal(&now, &reader->runs_on) || cpuset_equal(&now, &reader->anywhere);
+		err = chosen_here ? cpuset_leave_cpu(&reader->anywhere) : -ENOENT;
+		if (err == -ENOENT) /* or it is on none of them */
+			err = cpuset_leave_cpu(&now);
+		reader->nr_cpus_left += !err;
+	}
+	cpuset_fini(&now);
 }
 
-/* Where it is late though it has all of its CPU. */
+/* Where it needs all of its CPU. */
 static void leave_slow_cpu(struct reader *reader)
 {
 	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
 	if (slow_cpu_is_due(&reader->slow_cpu, now_ns) &&
-	    slow_cpu_look(&reader->slow_cpu, now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID), count_near_full(reader)))
+	    slow_cpu_look(&reader->slow_cpu, now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID), count_late(reader)))
 		go_to_another_cpu(reader);
 }
 
@@ -457,6 +476,8 @@ static void *run(void *arg)
 
 	if (reader->stores && relief_start(reader->streams, reader->nr_streams, reader->realtime, &reader->relief))
 		log_verbose("no thread to drain while this one stores: workers store");
+	if (reader->may_leave_affinity)
+		(void)!cpuset_allowed(&reader->anywhere);
 	if (reader->affinity) /* elsewhere it is slower, not wrong */
 		cpuset_run_on(reader->affinity);
 	(void)!cpuset_allowed(&reader->runs_on); /* for those who ask where it went */

@@ -15,7 +15,6 @@
 
 #include "base/cpuset.h"
 #include "record/drain/polls.h"
-#include "record/drain/slow_cpu.h"
 #include "stream/stream.h"
 #include "sysinfo/thread.h"
 
@@ -76,7 +75,8 @@ struct reader {
 	size_t nr_rings;
 	/* borrowed; CPUs that the thread may run on; NULL: it inherits the affinity of the recorder */
 	const struct cpuset *affinity;
-	int realtime; /* as in priority_raise() */
+	bool may_leave_affinity; /* where one is slow it goes to any that the recorder may use, and stays with all */
+	int realtime;            /* as in priority_raise() */
 	/* it also stores, if nothing is compressed, and a relief thread drains when that takes long: relief.h */
 	bool stores;
 	/* 0: none; the end of its process is known by SIGCHLD, so its events are not counted in nr_tasks */
@@ -103,7 +103,8 @@ struct reader {
 	uint64_t wakeups;
 	uint64_t committed_ms; /* CLOCK_MONOTONIC: its last STREAM_COMMIT pass */
 	struct slow_cpu slow_cpu;
-	unsigned look_ms; /* the next pass is not later than that, also if no ring wakes it; 0: at a commit */
+	struct cpuset anywhere; /* CPUs of the recorder; empty: it stays on those of its affinity */
+	unsigned look_ms;       /* the next pass is not later than that, also if no ring wakes it; 0: at a commit */
 
 	struct reader_work at_switch; /* at the last switch; valid when control->nr_switching is 0 */
 
@@ -111,7 +112,7 @@ struct reader {
 	struct reader_work at_end;
 	int err;                /* first -errno, of a writer or of the start of the thread */
 	struct stream *failed;  /* the stream whose writer had the error; NULL: none */
-	unsigned nr_cpus_left;  /* how often it was late on its CPU, and went to another one */
+	unsigned nr_cpus_left;  /* how often it needed all of its CPU, and went to another one */
 	const char *scheduling; /* word of priority_raise(); valid after reader_start() */
 	/* its affinity as the kernel reports it; empty: not known; valid after reader_start() */
 	struct cpuset runs_on;

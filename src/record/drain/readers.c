@@ -71,6 +71,7 @@ static int make(struct readers *readers, const struct readers_params *params)
 		reader->stores = params->stores;
 		reader->workload = params->workload;
 		reader->affinity = params->layout ? &params->layout->threads[i].affinity : NULL;
+		reader->may_leave_affinity = params->layout && params->layout->divided;
 		err = reader_init(reader);
 	}
 	return err;

@@ -361,6 +361,7 @@ int thread_layout_divide(const struct cpuset *cpus, unsigned most, const struct 
 	if (err)
 		return err;
 	qsort(layout.threads, layout.nr_threads, sizeof(*layout.threads), compare_places);
+	layout.divided = true;
 	*ret = layout;
 	layout = (struct thread_layout){0};
 	return 0;

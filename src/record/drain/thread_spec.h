@@ -37,6 +37,7 @@ struct thread_place {
 struct thread_layout {
 	struct thread_place *threads; /* heap; ordered by the first CPU of maps; no CPU is in two maps */
 	size_t nr_threads;            /* at least 1 */
+	bool divided;                 /* by thread_layout_divide(): no user has asked for these places */
 };
 
 /*
@@ -52,7 +53,8 @@ struct thread_layout {
 int thread_spec_resolve(const char *spec, const struct cpuset *cpus, const struct topology *topology,
 			struct thread_layout *ret, struct diag *reterr);
 /*
- * Makes a layout without a SPEC: each thread drains at most `most` CPUs, all of one NUMA node, and runs on that node.
+ * Makes a layout without a SPEC: each thread drains at most `most` CPUs, all of one NUMA node, and
+ * runs on these as long as they are not slow.
  * `cpus` is not empty. 0 or -ENOMEM.
  */
 int thread_layout_divide(const struct cpuset *cpus, unsigned most, const struct topology *topology,

@@ -840,7 +840,7 @@ static void log_readers_work(const struct recording *rec)
 			    (unsigned long long)bytes, (unsigned long long)reader->wakeups,
 			    (double)reader->at_end.use.cpu_ns / 1e9, (unsigned long long)lost_of(rec, reader));
 		if (reader->nr_cpus_left)
-			log_verbose("thread %zu: was late on its CPU and went to another one, %u times", i,
+			log_verbose("thread %zu: needed all of its CPU and went to another one, %u times", i,
 				    reader->nr_cpus_left);
 	}
 }
