@@ -40,7 +40,10 @@ static void a_machine_with_memory_has_large_rings(void **state)
 static void they_take_a_small_part_of_the_memory(void **state)
 {
 	(void)state;
-	assert_int_equal(large_bytes(2, (struct ring_sizes){0}, 1 * GIB), default_bytes() < 2 * MIB ? 2 * MIB : 0);
+	/* A hundredth. */
+	assert_int_equal(large_bytes(2, (struct ring_sizes){0}, 1 * GIB), 4 * MIB);
+	assert_int_equal(large_bytes(2, (struct ring_sizes){0}, GIB / 4 * 3), default_bytes() < 2 * MIB ? 2 * MIB : 0);
+	assert_int_equal(large_bytes(16, (struct ring_sizes){0}, 2 * GIB), default_bytes() < 1 * MIB ? 1 * MIB : 0);
 	assert_int_equal(large_bytes(2, (struct ring_sizes){0}, GIB / 16), 0);
 }
 

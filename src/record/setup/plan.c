@@ -319,7 +319,7 @@ enum {
 	SIDE_PART = 4,         /* of what may be locked */
 	LARGE_BYTES = 4 << 20, /* 20 ms of the densest events of a CPU: docs/decisions/0004 */
 	LARGE_ALL = 128 << 20, /* filled with zeroes at the start */
-	PART_OF_MEMORY = 128,  /* that large rings may take */
+	PART_OF_MEMORY = 100,  /* that large rings may take */
 };
 
 size_t ring_sizes_default_pages(void)
