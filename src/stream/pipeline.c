@@ -210,6 +210,18 @@ static bool commit_inner(struct pipeline *pipeline)
 }
 
 /*
+ * Of who writes, between two jobs; nr_short: of those so far during which memory was short. Threads of which the pool
+ * is have real-time priority, or have it now, and stay on a CPU that does little for them.
+ */
+static void leave_slow_cpu(struct slow_cpu *slow, uint64_t nr_short)
+{
+	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (slow_cpu_is_due(slow, now_ns) && slow_cpu_look(slow, now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID), nr_short))
+		(void)!slow_cpu_leave(); /* on its CPU it is slower, not wrong */
+}
+
+/*
  * Of the pool's client: jobs are done; writes what is due. A worker that compresses shares its CPU with the load, and
  * memory that runs short lasts no longer for that: it writes with the priority of a thread that drains. The pool's lock
  * is held, and released while something is written.
@@ -218,8 +230,10 @@ static void write_done(struct pool_client *client)
 {
 	struct pipeline *pipeline = pipeline_of_client(client);
 	struct batch_pool *pool = pipeline->pool;
+	struct slow_cpu slow = {0};
 	struct priority before;
 	const char *unused;
+	uint64_t nr_short = 0;
 
 	find_due(pipeline);
 	if (pipeline->busy)
@@ -234,13 +248,17 @@ static void write_done(struct pool_client *client)
 			struct batch_job *job = pipeline->first;
 			int err = pipeline->err;
 			bool tried = !err && pipeline->inner;
+			bool is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
 			if (tried)
-				pipeline->inner->memory_is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
+				pipeline->inner->memory_is_short = is_short;
 			pthread_mutex_unlock(&pool->lock);
 			note_write(pipeline, true);
 			if (!err)
 				err = pipeline->inner ? write_job(pipeline, job) : retain_job(pipeline, job);
 			note_write(pipeline, false);
+			nr_short += is_short;
+			if (pool->realtime || raised)
+				leave_slow_cpu(&slow, nr_short);
 			pthread_mutex_lock(&pool->lock);
 			note_written(pipeline, job, tried, err);
 		}

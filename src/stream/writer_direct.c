@@ -45,7 +45,8 @@ enum {
 	SHORT_TRY = 2 << 20,      /* tells what is clear: which way costs less than half of the other */
 	TRY_BYTES = 8 << 20,      /* so much is written either way before anything else is judged */
 	TRY_AGAIN = 512 << 20,    /* what costs change with: memory that was used before, other programs */
-	LEAST_DIRECT = 256 << 10, /* less at a time is cheaper through the page cache */
+	LEAST_DIRECT = 256 << 10, /* less at a time tells nothing about costs, most of which are those of a call */
+	LEAST_EVER = 32 << 10,    /* goes through the page cache, whatever that costs */
 	WAKE_UP_NS = 20000,       /* of another thread, which waits for direct writes: a share of their cost */
 	WORTH_IT_PERCENT = 85,    /* what is not clearly cheaper is not worth reading the file from the disk later */
 };
@@ -264,34 +265,57 @@ static void decide(struct choice *choice, uint64_t cpu_ns, size_t bytes, bool me
 		begin_try(choice);
 }
 
+/*
+ * From how many bytes on a direct write costs less, where that is the way: if what LEAST_DIRECT bytes cost were all for
+ * the call. Not known before both ways have been used.
+ */
+static size_t least_direct(const struct choice *choice)
+{
+	if (!choice->bytes[DIRECT] || !choice->bytes[CACHED])
+		return LEAST_DIRECT;
+	double bytes = LEAST_DIRECT * cost_of(choice, DIRECT);
+	double cached = cost_of(choice, CACHED);
+
+	if (bytes >= LEAST_DIRECT * cached)
+		return LEAST_DIRECT;
+	return bytes <= LEAST_EVER * cached ? LEAST_EVER : (size_t)(bytes / cached);
+}
+
 static enum way way_of(const struct direct *direct, size_t bytes)
 {
 	if (direct->direct_fd < 0)
 		return CACHED;
 	if (!direct->automatic)
 		return DIRECT;
-	if (bytes < LEAST_DIRECT || (direct->writer.memory_is_short && direct->slow))
+	if (bytes < least_direct(&direct->choice) || (direct->writer.memory_is_short && direct->slow))
 		return CACHED;
 	return direct->choice.way;
+}
+
+/* A direct write waited for the storage, and longer than the page cache needs to take as much. */
+static bool is_slow(const struct choice *choice, uint64_t took_ns, uint64_t cpu_ns, size_t bytes)
+{
+	return took_ns > SLOW * cpu_ns && (double)took_ns > cost_of(choice, CACHED) * (double)bytes;
 }
 
 static int write_span(struct direct *direct, struct span span)
 {
 	struct writer *writer = &direct->writer;
 	enum way way = way_of(direct, span.len);
-	bool judged = direct->automatic && direct->direct_fd >= 0 && span.len >= LEAST_DIRECT;
-	uint64_t began_ns = judged ? clock_ns(CLOCK_MONOTONIC) : 0;
-	uint64_t cpu_ns = judged ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+	bool judged = span.len >= LEAST_DIRECT;
+	bool timed = direct->automatic && direct->direct_fd >= 0 && (judged || way == DIRECT);
+	uint64_t began_ns = timed ? clock_ns(CLOCK_MONOTONIC) : 0;
+	uint64_t cpu_ns = timed ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 	int err = way == DIRECT ? write_direct(direct, span) : write_cached(direct, span);
 
-	if (err || !judged)
+	if (err || !timed)
 		return err;
 	cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	if (way == DIRECT)
-		direct->slow = clock_ns(CLOCK_MONOTONIC) - began_ns > SLOW * cpu_ns;
+		direct->slow = is_slow(&direct->choice, clock_ns(CLOCK_MONOTONIC) - began_ns, cpu_ns, span.len);
 	else if (!writer->memory_is_short)
 		direct->slow = false;
-	if (way == direct->choice.way)
+	if (judged && way == direct->choice.way)
 		decide(&direct->choice, cpu_ns + (way == DIRECT ? WAKE_UP_NS : 0), span.len, writer->memory_is_short);
 	atomic_store_explicit(&writer->waits, direct->choice.way == DIRECT, memory_order_relaxed);
 	return 0;

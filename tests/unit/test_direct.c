@@ -698,6 +698,65 @@ static void the_page_cache_takes_what_waits(void **state)
 	close_scene(&scene);
 }
 
+/* Storage that keeps direct writes waiting, but for less time than the page cache needs to take as much. */
+static void direct_writes_that_wait_go_on_where_the_page_cache_is_slower(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	open_scene(&scene, &writer_auto, 0);
+	disk.cached_ns = 3 * MS;
+	disk.direct_ns = MS / 10;
+	for (unsigned i = 0; i < 40; i++)
+		give(&scene, LARGE, true);
+	assert_true(scene.writer->waits);
+	scene.writer->memory_is_short = true;
+	for (unsigned slow = 0; slow < 2; slow++) {
+		disk.direct_wait_ns = 3 * MS - MS / 10 + slow; /* 29 times its CPU time, of which 8 would be slow */
+		unsigned nr_direct = disk.nr_direct;
+		for (unsigned i = 0; i < 4; i++)
+			give(&scene, LARGE, true);
+		assert_int_equal(disk.nr_direct, nr_direct + (slow ? 1 : 4));
+	}
+	/* So do smaller ones, which say nothing about costs. */
+	disk.direct_wait_ns = 0;
+	scene.writer->memory_is_short = false;
+	give(&scene, LARGE, true);
+	scene.writer->memory_is_short = true;
+	disk.direct_wait_ns = 100 * UINT64_C(1000000);
+	unsigned nr_direct = disk.nr_direct;
+	for (unsigned i = 0; i < 20; i++)
+		give(&scene, LEAST_DIRECT / 2, true);
+	assert_int_equal(disk.nr_direct, nr_direct + 1);
+	close_scene(&scene);
+}
+
+/* Where direct writes cost a sixth, a sixth of what is judged is worth one; nothing that is very small is. */
+static void smaller_pieces_go_the_cheaper_way(void **state)
+{
+	static const struct {
+		uint64_t direct_ns; /* and 20 us for waking up */
+		size_t largest_cached;
+	} cases[] = {{MS - 20000, LEAST_DIRECT / 6 / PAGE * PAGE}, {0, (32 << 10) - PAGE}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct scene scene;
+		open_scene(&scene, &writer_auto, 0);
+		disk.cached_ns = 6 * MS;
+		disk.direct_ns = cases[i].direct_ns;
+		for (unsigned k = 0; k < 40; k++)
+			give(&scene, LARGE, true);
+		assert_true(scene.writer->waits);
+		unsigned nr_direct = disk.nr_direct;
+		give(&scene, cases[i].largest_cached, true);
+		assert_int_equal(disk.nr_direct, nr_direct);
+		give(&scene, cases[i].largest_cached + PAGE, true);
+		assert_int_equal(disk.nr_direct, nr_direct + 1);
+		close_scene(&scene);
+	}
+}
+
 /* What cannot be opened says why, and leaves no descriptor open. */
 static void what_cannot_be_opened(void **state)
 {
@@ -766,6 +825,8 @@ int main(void)
 		cmocka_unit_test(the_other_way_is_tried_early),
 		cmocka_unit_test(what_is_known_is_kept_while_memory_is_short),
 		cmocka_unit_test(the_page_cache_takes_what_waits),
+		cmocka_unit_test(direct_writes_that_wait_go_on_where_the_page_cache_is_slower),
+		cmocka_unit_test(smaller_pieces_go_the_cheaper_way),
 		cmocka_unit_test(what_cannot_be_opened),
 	};
 
