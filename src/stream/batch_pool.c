@@ -33,6 +33,7 @@ enum {
 	PAGE = 4096,
 	AROUND = 2 * PAGE, /* records begin anywhere in the first page of their memory, and end before the last */
 	LEAST_EXTENTS = 8, /* fewer would leave workers and the draining thread waiting for each other */
+	MANY_EXTENTS = 64, /* what each draining thread fills is a small part of them */
 	/* What batches that wait for the output do not need is used for others, up to so many times as many. */
 	SPARE_TIMES = 8,
 	SPARE_LEAST_BYTES = 64 << 20,  /* of a pool that is smaller, nothing, */
@@ -556,16 +557,20 @@ static size_t nr_waiting(const struct batch_pool *pool)
 
 /*
  * Little memory is left, because compressing takes too long: where it is the output, more bytes would be worse. Then
- * all is stored as it is until half is free: what is compressed in between would hold up what comes behind it, and what
- * is under way, on CPUs that others use, is given up. Of a few extents there is always little. The lock is held.
+ * all is stored as it is until more is free, or nothing waits any more: what is compressed in between would hold up
+ * what comes behind it, and what is under way, on CPUs that others use, is given up. Little is a quarter. Of many
+ * extents it is a half, so that the output has time to take what has come by then, unless a lower level is to be tried
+ * first. Of a few extents there is always little. The lock is held.
  */
 static bool is_overtaken(struct batch_pool *pool)
 {
-	size_t nr_late = nr_waiting(pool) + pool->nr_packing;
+	const size_t nr_late = nr_waiting(pool) + pool->nr_packing, quarter = pool->nr_jobs / 4;
+	const bool early = pool->nr_jobs >= MANY_EXTENTS && pool->requested_level <= 1;
+	const size_t little = early ? 2 * quarter : quarter;
 
-	if (2 * nr_free(pool) >= pool->nr_jobs)
+	if (nr_free(pool) >= little + quarter || (early && nr_late + pool->nr_unwritten == 0))
 		pool->overtaken = false;
-	else if (pool->nr_jobs > LEAST_EXTENTS && 4 * nr_free(pool) <= pool->nr_jobs && nr_late > pool->nr_unwritten)
+	else if (pool->nr_jobs > LEAST_EXTENTS && nr_free(pool) <= little && nr_late > pool->nr_unwritten)
 		pool->overtaken = true;
 	atomic_store_explicit(&pool->level_now, pool->overtaken ? 0 : pool->requested_level, memory_order_relaxed);
 	return pool->overtaken;

@@ -109,7 +109,7 @@ struct batch_pool {
 	struct pool_client *first_turn, *last_turn;
 	struct pool_worker *idle; /* idle workers; the last that became idle is first: its memory is in use already */
 	int requested_level;      /* batch_pool_set_level() */
-	bool ending, overtaken;   /* compression is too slow: nothing is compressed until half of the memory is free */
+	bool ending, overtaken;   /* compression is too slow: nothing is compressed until more memory is free */
 	struct pipeline *with_stages;             /* list of the pipelines whose stages may keep batches */
 	size_t nr_packing, nr_waiting;            /* waiting: draining threads, for memory, since full_from_ns */
 	atomic_size_t nr_unwritten;               /* waiting to be written; read without the lock, too */

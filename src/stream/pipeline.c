@@ -209,63 +209,68 @@ static bool commit_inner(struct pipeline *pipeline)
 	return true;
 }
 
-/*
- * Of who writes, between two jobs; nr_short: of those so far during which memory was short. Threads of which the pool
- * is have real-time priority, or have it now, and stay on a CPU that does little for them.
- */
-static void leave_slow_cpu(struct slow_cpu *slow, uint64_t nr_short)
-{
-	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+/* Of a thread, while it writes. */
+struct writing {
+	bool raised; /* to real-time priority, if it may */
+	struct priority before;
+	struct slow_cpu slow;
+	uint64_t nr_short; /* jobs before which memory was short */
+};
 
-	if (slow_cpu_is_due(slow, now_ns) && slow_cpu_look(slow, now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID), nr_short))
+/*
+ * Between two jobs. A worker that compresses shares its CPU with the load, and memory that runs short lasts no longer
+ * for that: it writes with the priority of a thread that drains. Who has that stays on a CPU that does little for it.
+ */
+static void keep_up(struct writing *writing, const struct batch_pool *pool)
+{
+	const size_t nr_free = atomic_load(&pool->nr_free);
+	const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	const char *unused;
+
+	if (!writing->raised && pool->level && 2 * nr_free < pool->nr_jobs) {
+		(void)!priority_raise(0, &writing->before, &unused);
+		writing->raised = true;
+	}
+	writing->nr_short += 4 * nr_free < 3 * pool->nr_jobs;
+	if ((pool->realtime || writing->raised) && slow_cpu_is_due(&writing->slow, now_ns) &&
+	    slow_cpu_look(&writing->slow, now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID), writing->nr_short))
 		(void)!slow_cpu_leave(); /* on its CPU it is slower, not wrong */
 }
 
 /*
- * Of the pool's client: jobs are done; writes what is due. A worker that compresses shares its CPU with the load, and
- * memory that runs short lasts no longer for that: it writes with the priority of a thread that drains. The pool's lock
- * is held, and released while something is written.
+ * Of the pool's client: jobs are done; writes what is due. The pool's lock is held, and released while something is
+ * written.
  */
 static void write_done(struct pool_client *client)
 {
 	struct pipeline *pipeline = pipeline_of_client(client);
 	struct batch_pool *pool = pipeline->pool;
-	struct slow_cpu slow = {0};
-	struct priority before;
-	const char *unused;
-	uint64_t nr_short = 0;
+	struct writing writing = {0};
 
 	find_due(pipeline);
 	if (pipeline->busy)
 		return; /* who is at it comes to this job, too */
 	pipeline->busy = true;
-	bool writes = (pipeline->first && pipeline->first->done) || pipeline->commit;
-	bool raised = writes && pool->level && 2 * atomic_load(&pool->nr_free) < pool->nr_jobs;
-	if (raised)
-		(void)!priority_raise(0, &before, &unused);
 	do {
 		while (pipeline->first && pipeline->first->done) {
 			struct batch_job *job = pipeline->first;
 			int err = pipeline->err;
 			bool tried = !err && pipeline->inner;
-			bool is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
 			if (tried)
-				pipeline->inner->memory_is_short = is_short;
+				pipeline->inner->memory_is_short = 4 * atomic_load(&pool->nr_free) < 3 * pool->nr_jobs;
 			pthread_mutex_unlock(&pool->lock);
+			keep_up(&writing, pool);
 			note_write(pipeline, true);
 			if (!err)
 				err = pipeline->inner ? write_job(pipeline, job) : retain_job(pipeline, job);
 			note_write(pipeline, false);
-			nr_short += is_short;
-			if (pool->realtime || raised)
-				leave_slow_cpu(&slow, nr_short);
 			pthread_mutex_lock(&pool->lock);
 			note_written(pipeline, job, tried, err);
 		}
 	} while (commit_inner(pipeline));
 	pipeline->busy = false;
-	if (raised)
-		priority_restore(&before);
+	if (writing.raised)
+		priority_restore(&writing.before);
 	pthread_cond_broadcast(&pool->progress);
 }
 

@@ -684,6 +684,10 @@ static void test_compressing_is_overtaken(void **state)
 		{16, 4, 1, 1, 2, 0}, /* the output has one to write, and no more are late; more are */
 		{9, 2, 0, 0, 2, 0},
 		{8, 2, 0, 0, 2, 2}, /* of few, there is always little */
+		{63, 16, 0, 0, 2, 2},
+		{64, 32, 0, 0, 2, 0}, /* of many a half is little */
+		{64, 33, 0, 0, 2, 2},
+		{64, 32, 1, 0, 2, 2},
 	};
 
 	(void)state;
@@ -712,6 +716,17 @@ static void test_compressing_is_overtaken(void **state)
 			assert_int_equal(compress(pool, &finished, 1), 0);
 			leave_free(pool, 8);
 			assert_int_equal(compress(pool, &finished, 2), 2);
+		}
+		if (cases[i].nr_jobs == 64 && !cases[i].nr_packed) { /* until a quarter more is, or nothing waits */
+			assert_int_equal(compress(pool, &finished, 1), 1);
+			leave_free(pool, 32);
+			assert_int_equal(compress(pool, &finished, 2), 0);
+			leave_free(pool, 47);
+			pool->nr_packing = 1;
+			assert_int_equal(compress(pool, &finished, 1), 0);
+			leave_free(pool, 48);
+			assert_int_equal(compress(pool, &finished, 2), 2);
+			pool->nr_packing = 0;
 		}
 		batch_pool_free(pool);
 		sem_destroy(&finished.jobs);

@@ -120,6 +120,7 @@ static void all_memory_is_ready_where_waiting_would_lose(void **state)
 	assert_true(made(&freezes).ready_bytes == SIZE_MAX);
 	assert_false(made(&freezes).pool_spares); /* whose pages are not ready */
 	assert_true(made(&shared).ready_bytes == SIZE_MAX);
+	assert_false(made(&shared).pool_spares); /* likewise */
 	assert_int_equal(made(&alone).ready_bytes, 0);
 }
 

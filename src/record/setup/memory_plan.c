@@ -90,10 +90,11 @@ int memory_plan_make(const struct recording_options *options, struct memory_plan
 		.most_ring_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / PART_OF_MEMORY,
 		.ring_margin_bytes = ring_margin_bytes(options),
 		.pool_bytes = has_default_pool(options) ? default_pool_bytes(options) : options->buffer_bytes,
-		.pool_spares = options->on_pressure != ON_PRESSURE_FREEZE && !memory_counts_addresses(""),
 		.ready_bytes = ready_bytes(options),
 	};
 
+	/* In place of pages that are there from the start others would be touched, by who drains. */
+	plan.pool_spares = plan.ready_bytes != SIZE_MAX && !memory_counts_addresses("");
 	if (options->max_memory && has_default_pool(options) && plan.pool_bytes > half)
 		plan.pool_bytes = (size_t)half;
 	plan.wait_bytes = wait_bytes(options, plan.pool_bytes);
