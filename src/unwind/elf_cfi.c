@@ -34,6 +34,13 @@ void elf_cfi_close(struct elf_cfi *elf)
 	elf_end(files->debug);
 }
 
+void elf_cfi_release(void *owned)
+{
+	struct elf_cfi elf = {.owned = owned};
+
+	elf_cfi_close(&elf);
+}
+
 static bool read_segments(Elf *elf, struct table_source *source)
 {
 	size_t nr;

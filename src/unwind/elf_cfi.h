@@ -21,3 +21,4 @@ struct elf_cfi {
  */
 int elf_cfi_open(int fd, struct elf_cfi *elf, struct diag *reterr);
 void elf_cfi_close(struct elf_cfi *elf);
+void elf_cfi_release(void *owned); /* of table_new(), for `owned` */

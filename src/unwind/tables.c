@@ -234,13 +234,6 @@ static int add_content(struct unwind_tables *tables, uint64_t hash, const struct
 	return err;
 }
 
-static void release_elf(void *owned)
-{
-	struct elf_cfi elf = {.owned = owned};
-
-	elf_cfi_close(&elf);
-}
-
 /* What a table is made from, and the memory it lies in. */
 struct input {
 	struct table_source *source;
@@ -332,7 +325,7 @@ int unwind_object_build(struct unwind_object *object, int fd, struct diag *reter
 	uint64_t begin = cpu_ns();
 	err = tables->arch ? elf_cfi_open(fd, &elf, reterr) : -ENOEXEC;
 	if (!err) {
-		struct input input = {&elf.source, elf.owned, release_elf};
+		struct input input = {&elf.source, elf.owned, elf_cfi_release};
 		err = build(tables, &input, &content, reterr);
 		is_full = err == -EFBIG;
 		elf.owned = input.owned;

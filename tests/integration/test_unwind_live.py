@@ -202,6 +202,43 @@ def test_lost_task_events(recorder, millrace, programs, spawn, run, tmp_path):
     assert user[-1] in whole and len(whole) > 20
 
 
+def many_functions(nr):
+    functions = ['__attribute__((noinline)) int f0(int x) { return x; }']
+    for i in range(1, nr):
+        functions.append(f'__attribute__((noinline)) int f{i}(int x) {{\n'
+                         f'\tif (x > 3) printf("%d %d\\n", x, f{i - 1}(x - 1));\n\treturn x * {i} + getchar();\n}}')
+    main = f'int main(int argc, char **argv) {{\n\tif (argc > 1) pause();\n\treturn f{nr - 1}(argc) == 77;\n}}'
+    return '\n'.join(['#include <stdio.h>', '#include <unistd.h>', *functions, main])
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or platform.machine() != 'x86_64', reason='needs gcc, of x86_64')
+def test_whose_frame_pointers_the_kernel_follows(millrace, spawn, tmp_path):
+    """The kernel is asked for call chains only where code keeps frame pointers, or where that is not known."""
+    path, source = tmp_path / 'perf.data', many_functions(40)
+    apps = {name: tmp_path / name for name in ('keeps', 'keeps-not', 'small')}
+    programs = (('keeps', '-fno-omit-frame-pointer', source), ('keeps-not', '-fomit-frame-pointer', source),
+                ('small', '-fno-omit-frame-pointer', many_functions(2)))
+    for name, flags, text in programs:
+        subprocess.run(['gcc', '-O2', flags, '-x', 'c', '-o', apps[name], '-'], input=text, check=True, text=True)
+
+    def lines(*arguments):
+        done = millrace('record', '-v', '-e', 'cpu-clock', '--call-graph', 'unwind', '-o', path, *arguments)
+        return re.findall(r'millrace: (\S+ code|not all programs) (keeps|does not keep|that run)', done.err)
+
+    assert not lines('--', apps['keeps-not'])  # what it starts is not known
+    found = {}
+    for name, app in apps.items():
+        waiting = spawn([app, '1'])
+        wait_until(lambda app=app, pid=waiting.pid: os.readlink(f'/proc/{pid}/exe') == str(app), 'it has begun')
+        found[name] = lines('-p', str(waiting.pid), '--', 'true')
+        if found[name][0][1] == 'keeps':
+            pytest.skip('libc keeps them')
+        found[name] = [words for at, words in found[name][1:] if at == f'/proc/{waiting.pid}/exe: code']
+    assert found == {'keeps': ['keeps'], 'keeps-not': ['does not keep'], 'small': []}
+    assert lines('-a', '--', 'true')[-1][1] in ('keeps', 'that run')  # one of them, or there are too many
+    assert lines('-a', '--', apps['keeps'])[-1] == (f'{apps["keeps"]}: code', 'keeps')
+
+
 def test_frame_pointers_lead_on(millrace, programs, run, tmp_path):
     """Where the copy of the stack ends, and the next frame is one that the kernel has found by frame pointers."""
     path, program = tmp_path / 'perf.data', tmp_path / 'deep'

@@ -31,7 +31,7 @@ PUBLIC = {
     'event/parse': 'configure.h event.h inventory.h open.h',
     'stream': 'batch_pool.h pipeline.h producers.h relief.h ring.h stage.h stream.h writer.h',
     'tasks': 'map_history.h maps.h off_cpu.h raw_sample.h task_event.h task_table.h tasks.h',
-    'unwind': 'unwind.h unwind_memory.h',
+    'unwind': 'unwind.h unwind_memory.h frame_pointers.h',
     'record/setup': 'eventset.h fd_closer.h memory_plan.h options.h perf_clock.h plan.h target.h trigger_events.h '
                     'workload.h',
     'record/drain': 'early_drain.h overwrite.h reader.h readers.h thread_spec.h',
@@ -39,7 +39,7 @@ PUBLIC = {
     'record/synth': 'synth.h',
     'record/features': 'bpf_programs.h features.h',
     'record/build_ids': 'collector.h object_cache.h object_watch.h',
-    'record/unwind': 'unwinding.h',
+    'record/unwind': 'unwinding.h user_chain.h',
     'record/order': 'ordered_stage.h ring_events.h time_queue.h',
     'record/off_cpu': 'off_cpu_stage.h',
     'record/output': '''damage.h data_files.h output_writer.h file_place.h finish.h joiner.h output_file.h output_path.h

@@ -56,6 +56,7 @@
 #include "record/setup/workload.h"
 #include "record/synth/synth.h"
 #include "record/unwind/unwinding.h"
+#include "record/unwind/user_chain.h"
 #include "stream/batch_pool.h"
 #include "stream/stage.h"
 #include "sysinfo/memory.h"
@@ -133,11 +134,29 @@ static struct event_options sampling_of(const struct recording *rec)
 	return sampling;
 }
 
+/* Of stacks that are unwound, where the kernel would look for frame pointers that are not there. */
+static void leave_out_user_chains(struct recording *rec)
+{
+	struct event_list *events = rec->options->events;
+	bool known = false;
+
+	for (size_t i = 0; i < events->nr; i++) {
+		if (!events->events[i].unwinds || events->events[i].attr.exclude_callchain_user)
+			continue;
+		if (!known && user_chain_is_of_use(rec->options->target, rec->options->workload))
+			return;
+		known = true;
+		events->events[i].attr.exclude_callchain_user = 1;
+	}
+}
+
 static int configure(struct recording *rec, struct diag *reterr)
 {
 	const struct event_options sampling = sampling_of(rec);
 
 	int err = event_list_configure(rec->options->events, &sampling, reterr);
+	if (!err)
+		leave_out_user_chains(rec);
 	if (!err && off_cpu_run_filter_wake_ups(rec->options->events, rec->options->target))
 		err = diag_set(reterr, -ENOMEM, "out of memory");
 	return err;

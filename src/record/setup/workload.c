@@ -111,6 +111,13 @@ static int find_program(const char *program, char **ret_path, struct diag *reter
 	return err ? err : diag_set(reterr, -ENOENT, "%s: no such program in PATH", program);
 }
 
+char *workload_find_program(const char *program)
+{
+	char *path = NULL;
+
+	return find_program(program, &path, NULL) ? NULL : path;
+}
+
 /*
  * begin_new_exec() in linux/fs/exec.c calls perf_event_exit_task() unless the new memory may be dumped by its user. On
  * a mount with nosuid, and with fs.suid_dumpable=1, it may.

@@ -40,6 +40,9 @@ enum workload_flags {
 int workload_fork(struct workload *workload, char *const argv[], enum workload_flags flags, const void *sigmask,
 		  struct diag *reterr);
 
+/* The file that would be run, as execvp(3) looks for it: heap. NULL: there is none, or it cannot be run. */
+char *workload_find_program(const char *program);
+
 /*
  * Why the kernel ends the events of a task that runs this program, but for those of whole CPUs: it gets other rights
  * by that, or may not be read. Static text, such as "is set-user-ID"; NULL: no reason is known.
