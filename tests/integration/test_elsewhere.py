@@ -454,6 +454,19 @@ def test_lines_of_bpf_programs_that_are_unloaded_while_recording(millrace, progr
         assert {int(line.split(':')[1]) for line in lines} <= {hot - 1, hot, hot + 1}, rows
 
 
+def test_bpf_events_are_none_of_tasks(run, program, spawn, tmp_path, need_root):
+    """Each event of a task costs time when the task is switched: as root, those for BPF programs are of CPUs."""
+    pids = [spawn(['sleep', '60']).pid for _ in range(2)]
+    run(['strace', '-f', '-v', '-o', tmp_path / 'calls', '-e', 'trace=perf_event_open', program, 'record', '-e',
+         'cpu-clock', '-p', f'{pids[0]},{pids[1]}', '-o', tmp_path / 'data', '--', 'true'],
+        env={**os.environ, 'ASAN_OPTIONS': 'detect_leaks=0'})
+    opened = re.findall(r'sample_id_all=0,.* bpf_event=1,.*}, (-?\d+), (\d+), .* = \d+$',
+                        (tmp_path / 'calls').read_text(), re.M)
+    if not opened:
+        pytest.skip('no records of BPF programs (Linux 5.1)')
+    assert {pid for pid, _ in opened} == {'-1'} and len(opened) == len(set(opened)), opened
+
+
 def test_bpf_events_of_one_size(run, program, tmp_path, need_root):
     """The kernel makes them longer by the sample_id of each event that they went to before, and perf cannot read them
     then: what opens objects at once has none."""

@@ -185,8 +185,9 @@ struct object_watch {
 	/* The thread's own from here on. */
 	struct watched_root roots[MAX_ROOTS];
 	size_t nr_roots;
-	struct ring *rings; /* heap, and so are the polls: one for each ring, wake, exits */
-	int *programs_fds;  /* heap; by ring: the event of its BPF programs; -1: none */
+	struct ring *rings;    /* heap, and so are the polls: one for each ring, wake, exits */
+	int *programs_fds;     /* heap; by ring: the event of its BPF programs; -1: none */
+	bool has_all_programs; /* the rings of the first task have those of all tasks */
 	struct pollfd *polls;
 	size_t nr_rings, nr_polls;
 	struct watched_process *exits[MAX_PROCESSES]; /* whose pidfd is polled behind wake */
@@ -1277,7 +1278,20 @@ static int open_programs_event(pid_t pid, int cpu, int ring_fd)
 	return -1;
 }
 
-static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
+/*
+ * One event of each CPU, for all tasks, where that is allowed: each event that a task has costs 0.3 us when it is
+ * switched out and in. -1: there is none, or the CPU has it.
+ */
+static int open_programs(struct object_watch *watch, pid_t pid, int cpu, int ring_fd, bool first_task)
+{
+	if (!watch->programs || (watch->has_all_programs && !first_task))
+		return -1;
+	int fd = open_programs_event(-1, cpu, ring_fd);
+	watch->has_all_programs = fd >= 0;
+	return fd >= 0 || pid < 0 ? fd : open_programs_event(pid, cpu, ring_fd);
+}
+
+static void open_ring(struct object_watch *watch, pid_t pid, int cpu, bool first_task)
 {
 	const struct perf_event_attr mappings = {
 		.mmap = 1, .mmap2 = 1, .sample_type = PERF_SAMPLE_TIME, .sample_id_all = 1};
@@ -1289,7 +1303,7 @@ static void open_ring(struct object_watch *watch, pid_t pid, int cpu)
 			close(fd);
 		return;
 	}
-	watch->programs_fds[watch->nr_rings] = watch->programs ? open_programs_event(pid, cpu, fd) : -1;
+	watch->programs_fds[watch->nr_rings] = open_programs(watch, pid, cpu, fd, first_task);
 	watch->polls[watch->nr_rings++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
@@ -1309,7 +1323,7 @@ static int open_rings(struct object_watch *watch, const struct target *target, s
 		return -ENOMEM;
 	for (size_t i = 0; nr && i < 2 * nr_tasks; i++)
 		for (int cpu = cpuset_next(cpus[i % 2], 0); cpu >= 0; cpu = cpuset_next(cpus[i % 2], cpu + 1))
-			open_ring(watch, all ? -1 : target->tids[i / 2], cpu);
+			open_ring(watch, all ? -1 : target->tids[i / 2], cpu, i < 2);
 	watch->polls[watch->nr_rings] = (struct pollfd){.fd = watch->wake.fd, .events = POLLIN};
 	watch->nr_polls = watch->nr_rings + 1;
 	return 0;
