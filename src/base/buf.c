@@ -13,13 +13,11 @@ void buf_fini(struct buf *buf)
 	*buf = (struct buf){0};
 }
 
-static bool buf_reserve(struct buf *buf, size_t more)
+/* More than there is. Not inline: most calls find room. */
+static __attribute__((noinline)) bool buf_grow(struct buf *buf, size_t more)
 {
 	if (buf->failed)
 		return false;
-	if (more <= buf->room - buf->len)
-		return true;
-
 	size_t room = buf->room ? buf->room : 256;
 	while (room - buf->len < more) {
 		if (__builtin_mul_overflow(room, (size_t)2, &room)) {
@@ -35,6 +33,11 @@ static bool buf_reserve(struct buf *buf, size_t more)
 	buf->data = data;
 	buf->room = room;
 	return true;
+}
+
+static inline bool buf_reserve(struct buf *buf, size_t more)
+{
+	return (more <= buf->room - buf->len && !buf->failed) || buf_grow(buf, more);
 }
 
 void *buf_extend(struct buf *buf, size_t len)

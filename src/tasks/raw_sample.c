@@ -55,8 +55,9 @@ static bool decode_all(const struct raw_sample_shape *shape, const struct perf_e
 }
 
 /* The call chain and the payload, behind the words. false: the record breaks off. */
-static bool find(const struct raw_sample_shape *shape, const struct perf_event_header *record, struct span *ret_ips,
-		 struct span *ret_raw)
+static inline __attribute__((always_inline)) bool find(const struct raw_sample_shape *shape,
+						       const struct perf_event_header *record, struct span *ret_ips,
+						       struct span *ret_raw)
 {
 	const uint8_t *at = (const uint8_t *)record + shape->words_bytes;
 	size_t left = record->size;
