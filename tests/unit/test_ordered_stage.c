@@ -31,29 +31,34 @@ struct test_record {
 
 static struct {
 	uint64_t last_ns;
-	size_t nr_taken, nr_taken_before, nr_removed, nr_added, nr_shortened, nr_given_up, nr_ended;
+	size_t nr_taken, nr_taken_before, nr_removed, nr_added, nr_shortened, nr_given_up, nr_ended, nr_joined;
 	bool last_end;
 } seen;
 static bool all_removed; /* each record is */
 static bool many_rings;  /* outputs have the records of several */
+static bool joins;       /* some records are taken with the next one */
 
-static int look_at(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns)
+/* Of some numbers the next record is taken with it. */
+static int look_at(void *ctx, struct span records, const struct perf_event_header *header, struct ordered_seen *ret)
 {
+	const struct test_record *record = records.ptr;
+
 	(void)ctx;
-	memcpy(ret_time_ns, record + offsetof(struct test_record, time_ns), sizeof(*ret_time_ns));
+	assert_int_equal(ret->len, sizeof(*record));
+	ret->time_ns = ret->last_ns = record->time_ns;
+	if (joins && record->number % 4 == 1 && records.len > sizeof(*record) && header->type != TYPE_OTHER) {
+		ret->len += sizeof(*record);
+		ret->last_ns = record[1].time_ns;
+	}
 	return header->type == TYPE_OTHER && !all_removed ? ORDERED_PASS : ORDERED_WANT;
 }
 
-static int take(void *ctx, struct ordered_record *record)
+static int take_one(struct ordered_record *record)
 {
 	struct test_record *bytes = (void *)record->bytes;
 	const struct test_record more = {
 		.header = {.type = TYPE_OTHER, .size = sizeof(more)}, .time_ns = record->time_ns, .number = UINT64_MAX};
 
-	(void)ctx;
-	assert_int_equal(record->time_ns, bytes->time_ns);
-	assert_true(record->time_ns >= seen.last_ns);
-	seen.last_ns = record->time_ns;
 	seen.nr_taken++;
 	if (bytes->number % 5 == 0) {
 		seen.nr_added++;
@@ -72,12 +77,32 @@ static int take(void *ctx, struct ordered_record *record)
 	return 0;
 }
 
+static int take(void *ctx, struct ordered_record *record)
+{
+	const uint8_t *const end = record->bytes + record->len;
+	const struct test_record *first = (const void *)record->bytes;
+
+	(void)ctx;
+	assert_int_equal(record->time_ns, first->time_ns);
+	assert_true(record->time_ns >= seen.last_ns);
+	seen.last_ns = record->time_ns;
+	seen.nr_joined += record->len > sizeof(*first);
+	for (uint64_t number = first->number; record->bytes < end; number++) {
+		assert_int_equal(((const struct test_record *)record->bytes)->number, number);
+		assert_int_equal(take_one(record), 0);
+		record->bytes += sizeof(*first);
+	}
+	return 0;
+}
+
 /* The record itself goes then. */
 static bool give_up_all(void *ctx, struct ordered_record *record)
 {
 	(void)ctx;
 	seen.nr_given_up++;
-	ordered_record_shorten(record, sizeof(struct test_record), 0);
+	for (const uint8_t *end = record->bytes + record->len; record->bytes < end;
+	     record->bytes += sizeof(struct test_record))
+		ordered_record_shorten(record, sizeof(struct test_record), 0);
 	return true;
 }
 
@@ -228,6 +253,10 @@ static void test_order_over_outputs(void **state)
 	(void)state;
 	check(64 * EXTENT_BYTES, 1);
 	check(64 * EXTENT_BYTES, 3);
+	assert_int_equal(seen.nr_joined, 0);
+	joins = true;
+	check(64 * EXTENT_BYTES, 3);
+	assert_true(seen.nr_joined > 0);
 }
 
 /* Of batches nothing is left but what was added, which is among their records or behind them; or more is left. */
@@ -251,19 +280,21 @@ static void test_short_of_memory(void **state)
 	check(6 * EXTENT_BYTES, 1);
 	assert_true(seen.nr_given_up > 0);
 	check(6 * EXTENT_BYTES, 2);
+	joins = false;
 }
 
 enum { KEPT = 20 };
 static sem_t all_came;
 
-static int look_for_the_last(void *ctx, const uint8_t *record, const struct perf_event_header *header,
-			     uint64_t *ret_time_ns)
+static int look_for_the_last(void *ctx, struct span records, const struct perf_event_header *header,
+			     struct ordered_seen *ret)
 {
-	const struct test_record *bytes = (const void *)record;
+	const struct test_record *record = records.ptr;
+	const int look = look_at(ctx, records, header, ret);
 
-	if (bytes->number == KEPT)
+	if (record->number <= KEPT && KEPT < record->number + ret->len / sizeof(*record))
 		sem_post(&all_came);
-	return look_at(ctx, record, header, ret_time_ns);
+	return look;
 }
 
 static int fail_when_all_came(struct writer *writer, const struct span spans[], unsigned nr_spans)

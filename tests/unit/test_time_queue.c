@@ -113,15 +113,16 @@ static void test_long_row(void **state)
 }
 
 /* Up to a time that goes on, the same ones in the same order as one by one from another queue. */
-static void test_take(void **state)
+static void test_runs(void **state)
 {
 	struct time_queue queue = {0}, twin = {0};
 	uint64_t random = 88172645463325252ull, number = 0;
 	static uint64_t values[4000];
+	size_t longest = 0;
 
 	(void)state;
 	for (uint64_t until_ns = 0; until_ns < 4000; until_ns++) {
-		struct time_entry taken;
+		const struct time_entry *taken;
 		for (random ^= random << 13, random ^= random >> 7, random ^= random << 17; random & 7; random >>= 1) {
 			const struct time_entry entry = {.time_ns = until_ns + (random >> 8) % 64,
 							 .item = &values[number++ % 4000],
@@ -129,15 +130,21 @@ static void test_take(void **state)
 			assert_int_equal(time_queue_put(&queue, &entry), 0);
 			assert_int_equal(time_queue_put(&twin, &entry), 0);
 		}
-		while (time_queue_take(&queue, until_ns, &taken)) {
-			const struct time_entry *first = time_queue_first(&twin);
-			assert_non_null(first);
-			assert_true(taken.time_ns == first->time_ns && taken.item == first->item &&
-				    taken.look == first->look && taken.time_ns <= until_ns);
-			time_queue_drop_first(&twin);
+		for (size_t nr; (nr = time_queue_first_run(&queue, until_ns, &taken));) {
+			nr = nr > 2 && random & 8 ? nr / 2 : nr;
+			for (size_t i = 0; i < nr; i++) {
+				const struct time_entry *first = time_queue_first(&twin);
+				assert_non_null(first);
+				assert_true(taken[i].time_ns == first->time_ns && taken[i].item == first->item &&
+					    taken[i].look == first->look && taken[i].time_ns <= until_ns);
+				time_queue_drop_first(&twin);
+			}
+			longest = nr > longest ? nr : longest;
+			time_queue_drop_run(&queue, nr);
 		}
 		assert_true(!time_queue_first(&twin) || time_queue_first(&twin)->time_ns > until_ns);
 	}
+	assert_true(longest > 2);
 	time_queue_fini(&queue);
 	time_queue_fini(&twin);
 }
@@ -145,7 +152,7 @@ static void test_take(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_remove),
-					   cmocka_unit_test(test_long_row), cmocka_unit_test(test_take)};
+					   cmocka_unit_test(test_long_row), cmocka_unit_test(test_runs)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,8 @@ static const uint64_t direct_switch_ns = 2000;
 /* ordered_record.look: of a wake-up, and of all else. */
 enum { TAKE = ORDERED_WANT, TAKE_WAKE_UP };
 
+enum { NR_RECENT = 16 };
+
 /* By address: see off_cpu_switch(), off_cpu_all_off(). */
 static char turned_on, turning_off, all_off;
 
@@ -74,7 +76,7 @@ struct off_cpu_stages {
 
 	/* Under its lock: */
 	struct waits *waits;
-	struct buf blank, sample;     /* a record of which nothing is known; that is put together */
+	struct buf blank;             /* a record of which nothing is known */
 	struct buf copy;              /* of the one that a task took when it left the CPU */
 	struct ordered_record *place; /* of the record that is taken */
 	bool on;                      /* the events, as told of before the next snapshot */
@@ -87,12 +89,14 @@ struct off_cpu_stages {
 	struct hash_table wakers;     /* by tid, of threads and processes: those that are described */
 	struct buf new_wakers;        /* uint32_t tid: of those, who are yet to be described */
 	struct hash_table sources;    /* by id of an event: its struct source, as a number */
-	uint64_t last_id;             /* that was looked for; 0: none was, or a record has none */
-	struct source last_source;    /* what was found */
-	struct buf rings;             /* struct ring_state, by the number */
-	struct buf counts_of_rings;   /* uint64_t, for count_lost() */
-	bool in_doubt;                /* of some ring not all that was counted is placed */
-	struct end_check end_check;   /* for tasks that have ended */
+	struct {
+		uint64_t id; /* 0: of none, or of a record that has none */
+		struct source source;
+	} recent_sources[NR_RECENT];              /* by id modulo their number: each ring has some, which take turns */
+	struct buf rings;                         /* struct ring_state, by the number */
+	struct buf counts_of_rings;               /* uint64_t, for count_lost() */
+	bool in_doubt;                            /* of some ring not all that was counted is placed */
+	struct end_check end_check;               /* for tasks that have ended */
 	uint64_t nr_lost, nr_lost_in_all, end_ns; /* lost: known of so far; as the kernel counts them */
 	struct off_cpu_counts counts, in_ledger;  /* so far; of those, what ledgers of finished outputs have */
 };
@@ -113,15 +117,14 @@ static int emit(void *ctx, struct span left, const struct off_cpu_wait *wait, co
 	counts->nr_samples++;
 	*nr += wait->nr_times;
 	*ns += wait->ns;
-	stages->sample.len = 0;
-	int err = left.len ? off_cpu_put(shape, left.ptr, wait, end, &stages->sample) : -EBADMSG;
+	struct buf *to = stages->snapshot ? stages->snapshot : ordered_add_begin(stages->place);
+	const size_t from = to->len;
+	int err = left.len ? off_cpu_put(shape, left.ptr, wait, end, to) : -EBADMSG;
 	if (err == -EBADMSG) /* none, or with a chain as long as records can be */
-		err = off_cpu_put(shape, (const void *)stages->blank.data, wait, end, &stages->sample);
-	err = err ? err : buf_status(&stages->sample);
-	if (err || !stages->snapshot)
-		return err ? err : ordered_add(stages->place, buf_span(&stages->sample));
-	buf_put(stages->snapshot, stages->sample.data, stages->sample.len);
-	return buf_status(stages->snapshot);
+		err = off_cpu_put(shape, (const void *)stages->blank.data, wait, end, to);
+	if (err || stages->snapshot)
+		return err ? err : buf_status(to);
+	return ordered_add_end(stages->place, from);
 }
 
 /* A number in the payload of a tracepoint, of 4 or 8 bytes. false: the payload ends before it. */
@@ -164,8 +167,11 @@ static int shorten_left(struct off_cpu_stages *stages, const uint8_t *bytes, con
 	return 0;
 }
 
-/* A sample that the task took when it left the CPU, and whose payload may say which task runs there now. */
-static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
+/*
+ * A sample that the task took when it left the CPU, and whose payload may say which task runs there now.
+ * *ret_left_known: all is known of the one that left.
+ */
+static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes, bool *ret_left_known)
 {
 	const struct perf_event_header *record = (const void *)bytes;
 	const struct event_off_cpu_fields *fields = &stages->params.fields;
@@ -183,6 +189,7 @@ static int take_switch(struct off_cpu_stages *stages, const uint8_t *bytes)
 	int err = shorten_left(stages, bytes, &sample, &left);
 	if (!err)
 		err = waits_leave(stages->waits, &place, (uint32_t)state, has_state ? 0 : OFF_CPU_NO_STATE, left);
+	*ret_left_known = has_state && sample.tid != UINT32_MAX;
 	if (err || !fields->next.bytes || !read_field(sample.raw, fields->next, &next))
 		return err;
 	place.pid = UINT32_MAX;
@@ -246,11 +253,11 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 	return err ? err : waits_wake(stages->waits, sample.time, (uint32_t)tid, &waker);
 }
 
-static int take_sample(struct off_cpu_stages *stages, struct ordered_record *record)
+static int take_sample(struct off_cpu_stages *stages, struct ordered_record *record, bool *ret_left_known)
 {
 	size_t size = ((const struct perf_event_header *)record->bytes)->size;
-	int err =
-		record->look == TAKE_WAKE_UP ? take_wake_up(stages, record->bytes) : take_switch(stages, record->bytes);
+	int err = record->look == TAKE_WAKE_UP ? take_wake_up(stages, record->bytes)
+					       : take_switch(stages, record->bytes, ret_left_known);
 
 	ordered_record_shorten(record, size, 0);
 	return err;
@@ -278,6 +285,12 @@ static int note_left(struct off_cpu_stages *stages, const struct waits_place *pl
 		return -ENOMEM;
 	((struct left *)stages->left.data)[place->cpu] = (struct left){.time_ns = place->time_ns, .tid = place->tid};
 	return 0;
+}
+
+static void drop_switch_record(const struct off_cpu_stages *stages, struct ordered_record *record, size_t size)
+{
+	if (!stages->params.keeps_switch_records)
+		ordered_record_shorten(record, size, 0);
 }
 
 /* PERF_RECORD_SWITCH: the task is the one of the sample_id. */
@@ -312,8 +325,7 @@ static int take_switch_record(struct off_cpu_stages *stages, struct ordered_reco
 			.time_ns = place->time_ns, .pid = both.pid, .tid = both.tid, .cpu = place->cpu};
 		err = waits_run(stages->waits, &next);
 	}
-	if (!stages->params.keeps_switch_records)
-		ordered_record_shorten(record, header->size, 0);
+	drop_switch_record(stages, record, header->size);
 	return err;
 }
 
@@ -335,13 +347,15 @@ static int take_task_event(struct off_cpu_stages *stages, const struct perf_even
 /* Where a record comes from; ring_number 0: not known, and neither is the event. */
 static struct source source_of(struct off_cpu_stages *stages, uint64_t id)
 {
-	if (id != stages->last_id) {
+	typeof(stages->recent_sources[0]) *recent = &stages->recent_sources[id % NR_RECENT];
+
+	if (recent->id != id) {
 		const uint64_t number = hash_table_find_number(&stages->sources, id);
-		_Static_assert(sizeof(stages->last_source) == sizeof(number), "it is kept as a number");
-		memcpy(&stages->last_source, &number, sizeof(number));
-		stages->last_id = id;
+		_Static_assert(sizeof(recent->source) == sizeof(number), "it is kept as a number");
+		memcpy(&recent->source, &number, sizeof(number));
+		recent->id = id;
 	}
-	return stages->last_source;
+	return recent->source;
 }
 
 /* Behind the last record of that ring; NULL: it is not known in which. */
@@ -380,18 +394,10 @@ static int note_lost(struct off_cpu_stages *stages, const uint8_t *record, uint6
 	return add_gap(stages, ring, time_ns);
 }
 
-static int note_coming(struct off_cpu_stages *stages, const uint8_t *record, const struct perf_event_header *header,
-		       uint64_t time_ns, struct source source)
+/* NULL: it is not known. */
+static struct ring_state *ring_of(const struct off_cpu_stages *stages, struct source source)
 {
-	struct ring_state *rings = (struct ring_state *)stages->rings.data;
-	struct ring_state *ring = source.ring_number ? &rings[source.ring_number - 1] : NULL;
-	int err = 0;
-
-	if (header->type == PERF_RECORD_LOST)
-		err = note_lost(stages, record, time_ns, ring);
-	if (ring && time_ns)
-		ring->came_ns = time_ns;
-	return err;
+	return source.ring_number ? (struct ring_state *)stages->rings.data + source.ring_number - 1 : NULL;
 }
 
 /* What the kernel has lost by now. */
@@ -527,30 +533,56 @@ static int switch_until(struct off_cpu_stages *stages, uint64_t time_ns)
 	return err;
 }
 
-static int take(void *ctx, struct ordered_record *record)
+static int take_other(struct off_cpu_stages *stages, struct ordered_record *record,
+		      const struct perf_event_header *header)
 {
-	struct off_cpu_stages *stages = ctx;
-	const struct perf_event_header *header = (const void *)record->bytes;
 	struct ring_place ran;
 
-	stages->place = record;
+	if (!ring_events_place(&stages->events, record->bytes, header, &ran))
+		return 0;
+	const struct waits_place place = {.time_ns = ring_events_time(&stages->events, record->bytes, header),
+					  .pid = ran.pid,
+					  .tid = ran.tid,
+					  .cpu = ran.cpu};
+	switch (header->type) {
+	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE: return take_switch_record(stages, record, &place);
+	default: return take_task_event(stages, (const void *)record->bytes, &place);
+	}
+}
+
+/* Switches and wake-ups that were turned on or off, and tasks that have ended, before the record. */
+static int take_before(struct off_cpu_stages *stages, const struct ordered_record *record)
+{
 	int err = stages->pending ? switch_until(stages, record->time_ns) : 0;
+
 	if (!err && stages->end_check.gone_ns && record->time_ns > stages->end_check.gone_ns) {
 		stages->end_check.gone_ns = 0;
 		err = waits_end_gone(stages->waits, record->time_ns);
 	}
-	if (err)
-		return err;
-	if (header->type == PERF_RECORD_SAMPLE)
-		return take_sample(stages, record);
-	if (!ring_events_place(&stages->events, record->bytes, header, &ran))
-		return 0;
-	const struct waits_place place = {.time_ns = record->time_ns, .pid = ran.pid, .tid = ran.tid, .cpu = ran.cpu};
-	switch (header->type) {
-	case PERF_RECORD_SWITCH:
-	case PERF_RECORD_SWITCH_CPU_WIDE: return take_switch_record(stages, record, &place);
-	default: return take_task_event(stages, header, &place);
+	return err;
+}
+
+/* A sample, with the SWITCH records of join_switch_records(); or one other record. */
+static int take(void *ctx, struct ordered_record *record)
+{
+	struct off_cpu_stages *stages = ctx;
+	const uint8_t *const end = record->bytes + record->len;
+	bool left_known = false; /* a task left the CPU: its SWITCH record tells no more */
+
+	stages->place = record;
+	int err = take_before(stages, record);
+	while (!err && record->bytes < end) {
+		const struct perf_event_header header = *(const struct perf_event_header *)record->bytes;
+		if (header.type == PERF_RECORD_SAMPLE)
+			err = take_sample(stages, record, &left_known);
+		else if (left_known && header.type == PERF_RECORD_SWITCH && header.misc & PERF_RECORD_MISC_SWITCH_OUT)
+			drop_switch_record(stages, record, header.size);
+		else
+			err = take_other(stages, record, &header);
+		record->bytes += header.size;
 	}
+	return err;
 }
 
 /* ORDERED_PASS: a sample of another event. */
@@ -561,35 +593,105 @@ static int look_at_sample(const struct off_cpu_stages *stages, const uint8_t *sa
 	return event == stages->params.switches ? TAKE : event == stages->params.wake_ups ? TAKE_WAKE_UP : ORDERED_PASS;
 }
 
-static int look_at(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns)
+/* A SWITCH record that belongs to the sample of a switch. */
+struct switch_record {
+	uint64_t id; /* of the event of both */
+	uint32_t tid;
+	bool out, names_next; /* names_next: it may be one that tells which task runs next */
+};
+
+/* The bytes of that record if the bytes behind others begin with it, and then its time, which is not before theirs. */
+static size_t switch_record_bytes(const struct off_cpu_stages *stages, struct span behind,
+				  const struct switch_record *wanted, uint64_t *ret_time_ns)
+{
+	const struct perf_event_header *header = behind.ptr;
+	struct ring_place place;
+
+	if (behind.len < sizeof(*header) || header->size < sizeof(*header) || header->size > behind.len)
+		return 0;
+	if (header->type != PERF_RECORD_SWITCH && !(header->type == PERF_RECORD_SWITCH_CPU_WIDE && wanted->names_next))
+		return 0;
+	if (!!(header->misc & PERF_RECORD_MISC_SWITCH_OUT) != wanted->out ||
+	    !ring_events_place(&stages->events, behind.ptr, header, &place) || place.tid != wanted->tid)
+		return 0;
+	const struct ring_record seen = ring_events_look(&stages->events, behind.ptr, header);
+	if (seen.id != wanted->id || seen.time_ns < *ret_time_ns)
+		return 0;
+	*ret_time_ns = seen.time_ns;
+	return header->size;
+}
+
+/*
+ * Behind the sample of a switch come the SWITCH records of the task that leaves and of the next one, where that is
+ * recorded. They tell little more than the sample and are taken with it: to put each in the order of time takes longer
+ * than to take it. Not one that is the first to tell that a task runs, and so ends its wait.
+ */
+static void join_switch_records(const struct off_cpu_stages *stages, struct span records, uint64_t id,
+				struct ordered_seen *ret)
+{
+	const struct tracepoint_field field = stages->params.fields.next;
+	const size_t tid_offset = stages->switch_shape.tid + sizeof(uint32_t);
+	const uint8_t *sample = records.ptr;
+	struct switch_record left = {.id = id, .out = true};
+	uint64_t next;
+
+	if (!id || !field.bytes || !stages->switch_shape.tid ||
+	    !read_field(raw_sample_payload(&stages->switch_shape, records.ptr), field, &next))
+		return;
+	memcpy(&left.tid, sample + tid_offset, sizeof(left.tid));
+	left.names_next = stages->params.all_tasks || waits_has(stages->waits, (uint32_t)next);
+	ret->len += switch_record_bytes(stages, (struct span){sample + ret->len, records.len - ret->len}, &left,
+					&ret->last_ns);
+	if (!left.names_next)
+		return;
+	const struct switch_record runs = {.id = id, .tid = (uint32_t)next, .names_next = true};
+	ret->len += switch_record_bytes(stages, (struct span){sample + ret->len, records.len - ret->len}, &runs,
+					&ret->last_ns);
+}
+
+static int look_at(void *ctx, struct span records, const struct perf_event_header *header, struct ordered_seen *ret)
 {
 	struct off_cpu_stages *stages = ctx;
-	const struct ring_record seen = ring_events_look(&stages->events, record, header);
+	const struct ring_record seen = ring_events_look(&stages->events, records.ptr, header);
 	const struct source source = source_of(stages, seen.id);
+	struct ring_state *ring = ring_of(stages, source);
+	int look = ORDERED_PASS;
 
-	*ret_time_ns = seen.time_ns;
-	int err = note_coming(stages, record, header, seen.time_ns, source);
-	if (err)
-		return err;
+	ret->time_ns = ret->last_ns = seen.time_ns;
 	switch (header->type) {
-	case PERF_RECORD_SAMPLE: return look_at_sample(stages, record, header->size, source);
+	case PERF_RECORD_SAMPLE:
+		look = look_at_sample(stages, records.ptr, header->size, source);
+		if (look == TAKE)
+			join_switch_records(stages, records, seen.id, ret);
+		break;
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 	case PERF_RECORD_FORK:
-	case PERF_RECORD_EXIT: return TAKE;
-	default: return ORDERED_PASS;
+	case PERF_RECORD_EXIT: look = TAKE; break;
+	case PERF_RECORD_LOST:
+		look = note_lost(stages, records.ptr, seen.time_ns, ring);
+		if (look < 0)
+			return look;
+		break;
+	default: break;
 	}
+	if (ring && ret->last_ns)
+		ring->came_ns = ret->last_ns;
+	return look;
 }
 
 /* The order of time stands above memory: a copy is taken in its turn. What would be removed then, is now. */
 static bool give_up(void *ctx, struct ordered_record *record)
 {
 	const struct off_cpu_stages *stages = ctx;
-	const struct perf_event_header *header = (const void *)record->bytes;
-	bool is_switch = header->type == PERF_RECORD_SWITCH || header->type == PERF_RECORD_SWITCH_CPU_WIDE;
 
-	if (header->type == PERF_RECORD_SAMPLE || (is_switch && !stages->params.keeps_switch_records))
-		ordered_record_shorten(record, header->size, 0);
+	for (const uint8_t *end = record->bytes + record->len; record->bytes < end;) {
+		const struct perf_event_header header = *(const struct perf_event_header *)record->bytes;
+		const bool is_switch = header.type == PERF_RECORD_SWITCH || header.type == PERF_RECORD_SWITCH_CPU_WIDE;
+		if (header.type == PERF_RECORD_SAMPLE || (is_switch && !stages->params.keeps_switch_records))
+			ordered_record_shorten(record, header.size, 0);
+		record->bytes += header.size;
+	}
 	return true;
 }
 
@@ -765,7 +867,6 @@ void off_cpu_stages_free(struct off_cpu_stages *stages)
 	buf_fini(&stages->left);
 	buf_fini(&stages->blank);
 	buf_fini(&stages->copy);
-	buf_fini(&stages->sample);
 	free(stages);
 }
 
@@ -873,15 +974,26 @@ static int take_snapshot(struct off_cpu_stages *stages, struct off_cpu_window wi
 		const struct ring_record seen = ring_events_look(&stages->events, records->data + at, record);
 		const int look = look_at_own(stages, records->data + at, &seen);
 		const struct time_entry entry = {
-			.time_ns = seen.time_ns, .item = records->data + at, .look = (uint32_t)look};
+			.time_ns = seen.time_ns,
+			.item = records->data + at,
+			.look = (uint32_t)look,
+			.len = record->size,
+		};
 		if (look == ORDERED_PASS)
 			buf_put(kept, record, record->size);
 		else if (seen.time_ns >= window.from_ns && seen.time_ns <= window.to_ns)
 			err = time_queue_put(&queue, &entry);
 	}
-	for (struct time_entry first; !err && time_queue_take(&queue, UINT64_MAX, &first);) {
-		struct ordered_record record = {.time_ns = first.time_ns, .bytes = first.item, .look = first.look};
-		err = take(stages, &record);
+	const struct time_entry *entries;
+	for (size_t nr; !err && (nr = time_queue_first_run(&queue, UINT64_MAX, &entries));) {
+		for (size_t i = 0; i < nr && !err; i++) {
+			struct ordered_record record = {.time_ns = entries[i].time_ns,
+							.bytes = entries[i].item,
+							.len = entries[i].len,
+							.look = entries[i].look};
+			err = take(stages, &record);
+		}
+		time_queue_drop_run(&queue, nr);
 	}
 	time_queue_fini(&queue);
 	return err;

@@ -11,8 +11,6 @@
 #include "base/cleanup.h"
 #include "record/order/time_queue.h"
 
-enum { GAP = 0 }; /* type of what is left behind a record that became shorter; no record of the kernel has it */
-
 /* A batch that came, in the order of its stage. */
 struct ordered_batch {
 	struct ordered_batch *next;
@@ -61,22 +59,6 @@ struct ordered_stages {
 	bool last_outputs;
 };
 
-static void put_gap(uint8_t *at, size_t size)
-{
-	struct perf_event_header gap = {.type = GAP, .size = (uint16_t)size};
-
-	if (size)
-		memcpy(at, &gap, sizeof(gap));
-}
-
-void ordered_record_shorten(struct ordered_record *record, size_t old_bytes, size_t new_bytes)
-{
-	if (!record->batch)
-		return;
-	put_gap(record->bytes + new_bytes, old_bytes - new_bytes);
-	record->batch->gap_bytes += old_bytes - new_bytes;
-}
-
 /*
  * A file of a directory is to stay in the order of time. So what a copy adds goes behind all that was added in the
  * batches of an output so far, and in front of what will be in its later ones. NULL: there is no batch.
@@ -118,31 +100,47 @@ static size_t offset_in(const struct ordered_batch *pending, const uint8_t *reco
 	return (size_t)(record - pending->batch->records);
 }
 
-int ordered_add(struct ordered_record *record, struct span records)
+struct buf *ordered_add_begin(struct ordered_record *record)
 {
 	struct ordered_stages *stages = record->stages;
 	struct ordered_batch *batch = record->batch;
 
 	if (!batch && record->bytes)
 		batch = stages->recent = stages->recent ? stages->recent : find_recent(stages);
-	if (!batch) {
-		buf_put(&stages->added, records.ptr, records.len);
-		return buf_status(&stages->added);
-	}
-	const struct place place = {.behind = record->batch ? offset_in(batch, record->bytes) + 1 : batch->begun,
-				    .from = batch->added.len,
-				    .len = records.len};
+	record->adds_to = batch;
+	if (!batch)
+		return &stages->added;
 	if (!batch->added.room)
 		batch->added = take_buf(&stages->spare);
-	buf_put(&batch->added, records.ptr, records.len);
+	return &batch->added;
+}
+
+int ordered_add_end(struct ordered_record *record, size_t from)
+{
+	struct ordered_batch *batch = record->adds_to;
+
+	if (!batch)
+		return buf_status(&record->stages->added);
 	if (!batch->in_order)
 		return buf_status(&batch->added);
+	const struct place place = {.behind = record->batch ? offset_in(batch, record->bytes) + 1 : batch->begun,
+				    .from = from,
+				    .len = batch->added.len - from};
 	if (batch->places.len) {
 		const struct place *end = (const struct place *)(batch->places.data + batch->places.len);
 		batch->shuffled |= end[-1].behind > place.behind;
 	}
 	buf_put(&batch->places, &place, sizeof(place));
 	return batch->added.failed ? -ENOMEM : buf_status(&batch->places);
+}
+
+int ordered_add(struct ordered_record *record, struct span records)
+{
+	struct buf *to = ordered_add_begin(record);
+	const size_t from = to->len;
+
+	buf_put(to, records.ptr, records.len);
+	return ordered_add_end(record, from);
 }
 
 void ordered_stages_lock(struct ordered_stages *stages)
@@ -162,29 +160,49 @@ void ordered_stages_last_outputs(struct ordered_stages *stages)
 	ordered_stages_unlock(stages);
 }
 
+static struct ordered_record record_of(struct ordered_stages *stages, const struct time_entry *entry)
+{
+	return (struct ordered_record){
+		.time_ns = entry->time_ns,
+		.bytes = entry->item,
+		.len = entry->len,
+		.look = entry->look,
+		.batch = entry->owner,
+		.stages = stages,
+	};
+}
+
+static int take(struct ordered_stages *stages, const struct time_entry *entry)
+{
+	struct ordered_record record = record_of(stages, entry);
+	struct ordered_batch *batch = record.batch;
+
+	if (batch) {
+		batch->begun = offset_in(batch, record.bytes) + 1;
+		stages->recent = batch;
+	}
+	int err = stages->ops->take(stages->ctx, &record);
+	if (batch) {
+		batch->nr_waiting--;
+		batch->gap_bytes += record.gap_bytes;
+	} else {
+		free(entry->item);
+	}
+	return err;
+}
+
 /* All records up to that time, each after those that are older. */
 static int take_until(struct ordered_stages *stages, uint64_t time_ns)
 {
-	struct time_entry first;
+	const struct time_entry *entries;
+	size_t nr;
 	int err = 0;
 
-	while (!err && time_queue_take(&stages->records, time_ns, &first)) {
-		struct ordered_record record = {
-			.time_ns = first.time_ns,
-			.bytes = first.item,
-			.look = first.look,
-			.batch = first.owner,
-			.stages = stages,
-		};
-		if (record.batch) {
-			record.batch->begun = offset_in(record.batch, record.bytes) + 1;
-			stages->recent = record.batch;
-		}
-		err = stages->ops->take(stages->ctx, &record);
-		if (record.batch)
-			record.batch->nr_waiting--;
-		else
-			free(record.bytes);
+	while (!err && (nr = time_queue_first_run(&stages->records, time_ns, &entries))) {
+		size_t taken = 0;
+		while (taken < nr && !err)
+			err = take(stages, &entries[taken++]);
+		time_queue_drop_run(&stages->records, taken);
 	}
 	return err;
 }
@@ -227,7 +245,7 @@ static void compact(const struct ordered_batch *pending, struct batch *batch)
 	for (size_t at = 0; at < batch->len;) {
 		struct perf_event_header header;
 		memcpy(&header, records + at, sizeof(header));
-		if (header.type != GAP) {
+		if (header.type != ORDERED_GAP) {
 			if (to != at)
 				memmove(records + to, records + at, header.size);
 			to += header.size;
@@ -302,7 +320,7 @@ static int put_in_order(struct ordered_stages *stages, struct ordered_batch *pen
 	size_t next = put_added(pending, 0, 0, out);
 	for (size_t at = 0; at < batch->len; at += header.size) {
 		memcpy(&header, batch->records + at, sizeof(header));
-		if (header.type != GAP)
+		if (header.type != ORDERED_GAP)
 			buf_put(out, batch->records + at, header.size);
 		next = put_added(pending, next, at + 1, out);
 	}
@@ -414,18 +432,23 @@ static int take_complete(struct ordered_stage *stage)
 	return err ? err : take_err ? take_err : front_err ? front_err : pass_err;
 }
 
-/* One record of a batch that came. */
-static int look_at(struct ordered_stages *stages, struct ordered_batch *pending, uint8_t *record,
-		   const struct perf_event_header *header)
+/* One record of a batch that came, or several that are taken together: *ret_len. */
+static int look_at(struct ordered_stages *stages, struct ordered_batch *pending, struct span records,
+		   const struct perf_event_header *header, size_t *ret_len)
 {
-	uint64_t time_ns = 0;
-	int look = stages->ops->look_at(stages->ctx, record, header, &time_ns);
+	struct ordered_seen seen = {.len = header->size};
+	int look = stages->ops->look_at(stages->ctx, records, header, &seen);
 
-	if (time_ns > pending->last_ns)
-		pending->last_ns = time_ns;
+	*ret_len = seen.len;
+	if (seen.last_ns > pending->last_ns)
+		pending->last_ns = seen.last_ns;
 	if (look < ORDERED_WANT)
 		return look;
-	const struct time_entry entry = {.time_ns = time_ns, .item = record, .owner = pending, .look = (uint32_t)look};
+	const struct time_entry entry = {.time_ns = seen.time_ns,
+					 .item = (void *)records.ptr,
+					 .owner = pending,
+					 .look = (uint32_t)look,
+					 .len = (uint32_t)seen.len};
 	int err = time_queue_put(&stages->records, &entry);
 	pending->nr_waiting += !err;
 	return err;
@@ -437,17 +460,16 @@ static int look_at_batch(struct ordered_stages *stages, struct ordered_batch *pe
 	struct batch *batch = pending->batch;
 	int err = 0;
 
-	for (size_t at = 0; at < batch->len && !err;) {
-		const size_t left = batch->len - at;
+	for (size_t at = 0, len = 0; at < batch->len && !err; at += len) {
+		const struct span records = {batch->records + at, batch->len - at};
 		struct perf_event_header header = {0};
-		if (left >= sizeof(header))
-			memcpy(&header, batch->records + at, sizeof(header));
-		err = header.size < sizeof(header) || header.size > left ? -EBADMSG : 0; /* not a ring's bytes */
+		if (records.len >= sizeof(header))
+			memcpy(&header, records.ptr, sizeof(header));
+		err = header.size < sizeof(header) || header.size > records.len ? -EBADMSG : 0; /* not a ring's bytes */
 		if (!err)
-			err = look_at(stages, pending, batch->records + at, &header);
+			err = look_at(stages, pending, records, &header, &len);
 		if (err)
 			batch->len = at;
-		at += header.size;
 	}
 	return err;
 }
@@ -478,20 +500,16 @@ static int process(struct stage *base, struct batch *batch)
 /* Its batch goes now. 0: the entry is a copy now; 1: it is not needed any more; -ENOMEM: likewise. */
 static int give_up(struct ordered_stages *stages, struct time_entry *entry)
 {
-	struct ordered_record record = {
-		.time_ns = entry->time_ns,
-		.bytes = entry->item,
-		.look = entry->look,
-		.batch = entry->owner,
-		.stages = stages,
-	};
-	size_t size = ((const struct perf_event_header *)entry->item)->size;
-	void *copy = malloc(size);
+	struct ordered_record record = record_of(stages, entry);
+	struct ordered_batch *batch = record.batch;
+	void *copy = malloc(entry->len);
 
 	if (copy)
-		memcpy(copy, entry->item, size);
-	record.batch->nr_waiting--;
-	if (stages->ops->give_up(stages->ctx, &record) && copy) {
+		memcpy(copy, entry->item, entry->len);
+	batch->nr_waiting--;
+	bool takes_copy = stages->ops->give_up(stages->ctx, &record);
+	batch->gap_bytes += record.gap_bytes;
+	if (takes_copy && copy) {
 		entry->item = copy;
 		entry->owner = NULL;
 		return 0;

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,13 +23,16 @@
 struct buf;
 struct ordered_batch;
 struct ordered_stages;
-struct perf_event_header;
+enum { ORDERED_GAP = 0 }; /* private: type of what is left behind a record that became shorter; none of the kernel's */
 
 struct ordered_record {
 	uint64_t time_ns;
-	uint8_t *bytes;                /* 8-aligned; whole; NULL for end() */
-	uint32_t look;                 /* what look_at() returned for it */
-	struct ordered_batch *batch;   /* private: the batch that contains it; NULL: that was passed on */
+	uint8_t *bytes;              /* 8-aligned; whole; NULL for end(). take() may go on to the next one of these: */
+	size_t len;                  /* of it, and of those behind it that are taken with it */
+	size_t gap_bytes;            /* private: of what was removed */
+	uint32_t look;               /* what look_at() returned for it */
+	struct ordered_batch *batch; /* private: the batch that contains it; NULL: that was passed on */
+	struct ordered_batch *adds_to; /* private: of ordered_add_begin() */
 	struct ordered_stages *stages; /* private */
 };
 
@@ -37,14 +41,29 @@ enum ordered_look {
 	ORDERED_WANT, /* take() is called for it in the order of time; so it is with all numbers above */
 };
 
+/* What is told of a record if it has a time, also with ORDERED_PASS. */
+struct ordered_seen {
+	uint64_t time_ns;
+	/*
+	 * With those behind it that are taken with it, in its place in the order of time: whole ones, each of which has
+	 * a time. Before the call: those of the record alone.
+	 */
+	uint64_t last_ns;
+	size_t len;
+};
+
 struct ordered_ops {
 	const char *name;
 	/*
-	 * Returns an enum ordered_look, or a larger number, which take() gets; or -errno. *ret_time_ns: the time of the
-	 * record if it has one, also with ORDERED_PASS.
+	 * Returns an enum ordered_look, or a larger number, which take() gets; or -errno. `header` is that of the
+	 * record at records.ptr; behind the record is what follows it in its batch. `*ret`: zeroed, but for len.
 	 */
-	int (*look_at)(void *ctx, const uint8_t *record, const struct perf_event_header *header, uint64_t *ret_time_ns);
-	/* Called in the order of time. 0, or -errno: then the output ends with that error. */
+	int (*look_at)(void *ctx, struct span records, const struct perf_event_header *header,
+		       struct ordered_seen *ret);
+	/*
+	 * Called in the order of time. 0, or -errno: then the output ends with that error, and what is behind the
+	 * record is not taken.
+	 */
 	int (*take)(void *ctx, struct ordered_record *record);
 	/*
 	 * The batch of the record must be passed on before take() was called for it. true: take() will be called with a
@@ -92,7 +111,20 @@ void ordered_stages_last_outputs(struct ordered_stages *stages);
 /* For use in take(), give_up() and end(): */
 
 /* The record was shortened from old_bytes to new_bytes, and header.size was set; new_bytes 0: it is removed. */
-void ordered_record_shorten(struct ordered_record *record, size_t old_bytes, size_t new_bytes);
+static inline void ordered_record_shorten(struct ordered_record *record, size_t old_bytes, size_t new_bytes)
+{
+	struct perf_event_header *gap = (void *)(record->bytes + new_bytes);
+
+	if (!record->batch || old_bytes == new_bytes)
+		return;
+	gap->type = ORDERED_GAP;
+	gap->misc = 0;
+	gap->size = (uint16_t)(old_bytes - new_bytes);
+	record->gap_bytes += old_bytes - new_bytes;
+}
 
 /* Adds whole records, which are passed on behind those of the record's batch. 0 or -ENOMEM. */
 int ordered_add(struct ordered_record *record, struct span records);
+/* The same without a copy: the caller puts them behind the end of the buf; `from`: where that was. */
+struct buf *ordered_add_begin(struct ordered_record *record);
+int ordered_add_end(struct ordered_record *record, size_t from);

@@ -136,11 +136,13 @@ static bool is_out_of_place(const struct time_queue *queue, size_t at)
 	       (next + 1 < queue->nr_rows && is_before(&rows[next + 1], &rows[at]));
 }
 
-static void drop_from_row(struct time_queue *queue, size_t at)
+/* The first ones of the row, of its first chunk. */
+static inline void drop_from_row(struct time_queue *queue, size_t at, size_t nr)
 {
 	struct time_row *row = &queue->rows[at];
 
-	if (++row->chunks->first == row->chunks->end)
+	row->chunks->first += (uint32_t)nr;
+	if (row->chunks->first == row->chunks->end)
 		drop_chunk(queue, &row->chunks, NULL);
 	if (row->chunks) {
 		row->time_ns = first_of(row)->time_ns;
@@ -153,16 +155,30 @@ static void drop_from_row(struct time_queue *queue, size_t at)
 
 void time_queue_drop_first(struct time_queue *queue)
 {
-	drop_from_row(queue, 0);
+	drop_from_row(queue, 0, 1);
 }
 
-bool time_queue_take(struct time_queue *queue, uint64_t until_ns, struct time_entry *ret)
+size_t time_queue_first_run(const struct time_queue *queue, uint64_t until_ns, const struct time_entry **ret)
 {
-	if (!queue->nr_rows || queue->rows[0].time_ns > until_ns)
-		return false;
-	*ret = *first_of(&queue->rows[0]);
-	drop_from_row(queue, 0);
-	return true;
+	const struct time_row *rows = queue->rows;
+
+	if (!queue->nr_rows || rows[0].time_ns > until_ns)
+		return 0;
+	const struct time_chunk *chunk = rows[0].chunks;
+	for (size_t next = 1; next <= 2 && next < queue->nr_rows; next++) {
+		const uint64_t last_ns = rows[next].time_ns - (rows[next].number < rows[0].number);
+		until_ns = last_ns < until_ns ? last_ns : until_ns;
+	}
+	uint32_t end = chunk->first + 1;
+	while (end < chunk->end && chunk->entries[end].time_ns <= until_ns)
+		end++;
+	*ret = &chunk->entries[chunk->first];
+	return end - chunk->first;
+}
+
+void time_queue_drop_run(struct time_queue *queue, size_t nr)
+{
+	drop_from_row(queue, 0, nr);
 }
 
 /* From the row, of which it is not the first entry. false: it is not there. */
@@ -190,7 +206,7 @@ void time_queue_remove(struct time_queue *queue, const void *item)
 	for (size_t at = 0; at < queue->nr_rows; at++) {
 		const struct time_chunk *first = queue->rows[at].chunks;
 		if (first->entries[first->first].item == item) {
-			drop_from_row(queue, at);
+			drop_from_row(queue, at, 1);
 			return;
 		}
 		if (remove_from_row(queue, &queue->rows[at], item))

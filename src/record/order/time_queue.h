@@ -16,7 +16,7 @@ struct time_entry {
 	uint64_t time_ns;
 	void *item;
 	void *owner;
-	uint32_t look; /* of an ordered_record */
+	uint32_t look, len; /* of an ordered_record */
 };
 
 struct time_row;
@@ -39,6 +39,10 @@ const struct time_entry *time_queue_first(const struct time_queue *queue);
 
 void time_queue_drop_first(struct time_queue *queue);
 
-/* Takes the earliest out if it is not later than that. false: there is none. */
-bool time_queue_take(struct time_queue *queue, uint64_t until_ns, struct time_entry *ret);
+/*
+ * The earliest ones, none later than that, as many of them as lie one behind the other in memory: *ret. Returns their
+ * number; 0: there is none. Valid until the queue changes.
+ */
+size_t time_queue_first_run(const struct time_queue *queue, uint64_t until_ns, const struct time_entry **ret);
+void time_queue_drop_run(struct time_queue *queue, size_t nr);      /* the first `nr` of those; not 0 */
 void time_queue_remove(struct time_queue *queue, const void *item); /* if it is there; not NULL */
