@@ -189,19 +189,21 @@ int producer_wait(struct producer *producer, enum writer_wait wait)
  */
 static size_t whole_records(const struct span spans[2], size_t room)
 {
-	size_t at = 0;
+	size_t at = 0, before = 0; /* before: bytes in front of the span */
 
-	for (;;) {
-		struct perf_event_header header;
-		const char *where = at < spans[0].len ? (const char *)spans[0].ptr + at
-						      : (const char *)spans[1].ptr + (at - spans[0].len);
-		bool wraps = at < spans[0].len && spans[0].len - at < sizeof(header);
-		if (wraps || at + sizeof(header) > room)
+	for (unsigned i = 0; i < 2; i++) {
+		const char *bytes = spans[i].ptr;
+		const size_t end = before + spans[i].len;
+		while (at + sizeof(struct perf_event_header) <= end) {
+			struct perf_event_header header;
+			memcpy(&header, bytes + (at - before), sizeof(header));
+			if (header.size < sizeof(header) || header.size % 8 || header.size > room - at)
+				return at;
+			at += header.size;
+		}
+		if (at < end)
 			break;
-		memcpy(&header, where, sizeof(header));
-		if (header.size < sizeof(header) || header.size % 8 || at + header.size > room)
-			break;
-		at += header.size;
+		before = end;
 	}
 	return at;
 }
