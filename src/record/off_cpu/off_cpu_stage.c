@@ -236,7 +236,8 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 	uint64_t tid, by;
 
 	if (!raw_sample_decode(&stages->wake_up_shape, (const void *)bytes, &sample) ||
-	    sample.raw.len <= FLAGS_OFFSET || !read_field(sample.raw, stages->params.fields.woken, &tid))
+	    sample.raw.len <= FLAGS_OFFSET || !read_field(sample.raw, stages->params.fields.woken, &tid) ||
+	    !waits_knows(stages->waits, (uint32_t)tid))
 		return 0;
 	bool interrupt = ((const uint8_t *)sample.raw.ptr)[FLAGS_OFFSET] & IN_INTERRUPT;
 	/* A task that has ended has no number any more: by its end it wakes those that wait for it. */
@@ -246,9 +247,9 @@ static int take_wake_up(struct off_cpu_stages *stages, const uint8_t *bytes)
 	}
 	struct waits_waker waker = {
 		.pid = interrupt ? 0 : sample.pid, .tid = interrupt ? 0 : sample.tid, .ips = sample.ips};
-	bool describes = stages->params.describe && waits_knows(stages->waits, (uint32_t)tid);
+	const bool describes = stages->params.describe;
 	int err = describes ? note_waker(stages, waker.pid) : 0;
-	if (describes && !err)
+	if (describes && !err && waker.tid != waker.pid)
 		err = note_waker(stages, waker.tid);
 	return err ? err : waits_wake(stages->waits, sample.time, (uint32_t)tid, &waker);
 }
