@@ -393,6 +393,32 @@ def test_killed_recorder(recorder, millrace, programs, spawn, tmp_path):
     check_chains(chains(millrace, whole, programs))
 
 
+def size_of(path):
+    return sum(file.stat().st_size for file in files_of(path)) if path.exists() else 0
+
+
+@pytest.mark.parametrize('killed', [False, True], ids=['ended', 'killed'])
+@pytest.mark.parametrize('options', [[], ['--threads'], ['--threads', '--single-file']],
+                         ids=['file', 'directory', 'single-file'])
+def test_no_stack_is_compressed(options, killed, recorder, millrace, programs, spawn, tmp_path):
+    """Nor is it in what -z has compressed. Of stack dumps, which are in a file, the same search finds it."""
+    for mode in 'unwind', 'dwarf':
+        path, whole, plain = tmp_path / mode, tmp_path / f'{mode}.whole', tmp_path / f'{mode}.plain'
+        load = spawn([programs / 'deep', '-m', '60000'])
+        process = recorder(['-F', '4000', '-e', 'cpu-clock', '--call-graph', mode, '-z', *options, '-p', str(load.pid),
+                            '-o', path])
+        start = size_of(path)
+        wait_until(lambda: size_of(path) > start + (16 << 10), 'the output has samples')
+        process.send_signal(signal.SIGKILL if killed else signal.SIGINT)
+        process.communicate()
+        load.kill()
+        if killed:
+            millrace('recover', '-o', whole, path)
+        millrace('merge', '-o', plain, whole if killed else path)
+        check_chains(chains(millrace, plain, programs))
+        assert (SECRET in plain.read_bytes()) == (mode == 'dwarf')
+
+
 def test_stacks_that_do_not_fit(millrace, programs, tmp_path):
     """What is cut is counted: in the summary, and in the ledger, with all other chains."""
     path = tmp_path / 'perf.data'
