@@ -25,7 +25,6 @@ static void check_sample(const struct ring_events *events, const struct perf_eve
 	const struct ring_record found = ring_events_look(events, (const uint8_t *)record, record);
 	struct sample sample;
 
-	assert_int_equal(ring_events_id(events, (const uint8_t *)record, record), found.id);
 	assert_int_equal(ring_events_time(events, (const uint8_t *)record, record), found.time_ns);
 	if (sample_decode(attr, record, &sample))
 		return;

@@ -23,6 +23,7 @@
 struct buf;
 struct ordered_batch;
 struct ordered_stages;
+
 enum { ORDERED_GAP = 0 }; /* private: type of what is left behind a record that became shorter; none of the kernel's */
 
 struct ordered_record {
@@ -45,8 +46,8 @@ enum ordered_look {
 struct ordered_seen {
 	uint64_t time_ns;
 	/*
-	 * With those behind it that are taken with it, in its place in the order of time: whole ones, each of which has
-	 * a time. Before the call: those of the record alone.
+	 * The last time of, and the bytes of, the record with those behind it that are taken with it, in its place in
+	 * the order of time: whole ones, each of which has a time.
 	 */
 	uint64_t last_ns;
 	size_t len;

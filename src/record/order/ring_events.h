@@ -73,12 +73,6 @@ static inline struct ring_record ring_events_look(const struct ring_events *even
 				    .time_ns = ring_events_word(record, size, end - events->time_distance)};
 }
 
-static inline uint64_t ring_events_id(const struct ring_events *events, const uint8_t *record,
-				      const struct perf_event_header *header)
-{
-	return ring_events_look(events, record, header).id;
-}
-
 static inline uint64_t ring_events_time(const struct ring_events *events, const uint8_t *record,
 					const struct perf_event_header *header)
 {
