@@ -105,6 +105,15 @@ def threads_of(pid, number):
     return wait_until(threads, f'{number} threads of {pid}')
 
 
+def each_thread(pid, read):
+    """What read(tid) returns for each thread of a process, but for those that end first: some only open a file."""
+    found = []
+    for tid in os.listdir(f'/proc/{pid}/task'):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.append(read(tid))
+    return found
+
+
 def stat_of(pid):
     """What /proc/PID/stat says behind the name: the state first, then the parent; see proc(5)."""
     return pathlib.Path(f'/proc/{pid}/stat').read_text(errors='replace').rpartition(')')[2].split()

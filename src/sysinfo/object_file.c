@@ -7,17 +7,24 @@
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/thread_pool.h"
 #include "sysinfo/privileges.h"
 #include "sysinfo/proc_maps.h"
 #include "sysinfo/shortage.h"
@@ -62,7 +69,7 @@ static int place_open(const struct place *place, uint64_t flags)
 
 enum { READ_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY };
 
-int object_file_reopen(int path_fd)
+static int reopen_now(int path_fd)
 {
 	char link[32];
 
@@ -70,12 +77,306 @@ int object_file_reopen(int path_fd)
 	return place_open(&(struct place){AT_FDCWD, link, 0, 0}, READ_FLAGS);
 }
 
+static bool is_mapped(const struct object_mapping *mapped, int fd, const struct stat *status)
+{
+	return !mapped || file_id_is(&mapped->file, fd, status, false);
+}
+
+bool object_file_is(int fd, const struct object_mapping *mapped)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && is_mapped(mapped, fd, &status);
+}
+
+/* Through a held descriptor (O_PATH), which is taken, so that what was looked at is what is opened. */
+static int open_by_path_fd(int owned_fd, const struct place *place, const struct object_mapping *mapped)
+{
+	const bool hold = mapped && mapped->hold;
+	AUTO_FD int path_fd = owned_fd;
+	struct stat status;
+
+	if (place->flags & O_DIRECTORY)
+		return take_fd(&path_fd);
+	if (fstat(path_fd, &status))
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	if (hold && is_mapped(mapped, path_fd, &status))
+		return take_fd(&path_fd);
+	/* Where the device of a file is not that of its mappings it must be mapped to know it: file_id_is(). */
+	AUTO_FD int fd = reopen_now(path_fd);
+	if (fd == -ENOENT) /* there is no /proc */
+		fd = place_open(place, READ_FLAGS);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &status))
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	if (!is_mapped(mapped, fd, &status))
+		return -ESTALE;
+	return hold ? take_fd(&path_fd) : take_fd(&fd);
+}
+
+static int open_now(const struct place *place, const struct object_mapping *mapped)
+{
+	const int path_fd = place_open(place, O_PATH);
+
+	return path_fd < 0 ? path_fd : open_by_path_fd(path_fd, place, mapped);
+}
+
+/*
+ * File systems that do not answer: those of a server, of this machine or of another one, where open(2) may wait
+ * forever. So a thread opens what is not known to be on a file system without a server, and is left behind if that
+ * takes long.
+ */
+
+enum {
+	PATIENCE_MS = 1000,
+	LESS_PATIENCE_MS = 100, /* while threads are left behind, */
+	MOST_LEFT = 32,         /* of which there may be so many */
+	NR_DEVICES = 64,
+	KNOWN_FOR_S = 60, /* a file system may get the number of one that is unmounted */
+};
+
+static atomic_uint nr_left;
+static bool waits; /* object_file_wait() */
+/* Of file systems without a server, by number: it, and in the lower half the second of CLOCK_MONOTONIC until which. */
+static _Atomic uint64_t local_devices[NR_DEVICES];
+
+static uint64_t device_number(unsigned maj, unsigned min)
+{
+	return (uint64_t)(maj << 20 | (min & ((1 << 20) - 1))) << 32;
+}
+
+static uint32_t now_s(void)
+{
+	return (uint32_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000000);
+}
+
+static _Atomic uint64_t *device_slot(uint64_t number)
+{
+	return &local_devices[(number >> 32 ^ number >> 52) % NR_DEVICES];
+}
+
+/*
+ * Layers of an overlay are taken for those of a disk: files of containers are opened often, by who has little time, and
+ * on a busy machine a thread may wait some ms for its CPU.
+ */
+static bool has_no_server(int fd)
+{
+	struct statfs status;
+
+	if (fstatfs(fd, &status))
+		return false;
+	switch ((uint32_t)status.f_type) {
+	case BTRFS_SUPER_MAGIC:
+	case EXT4_SUPER_MAGIC:
+	case F2FS_SUPER_MAGIC:
+	case HUGETLBFS_MAGIC:
+	case OVERLAYFS_SUPER_MAGIC:
+	case RAMFS_MAGIC:
+	case SQUASHFS_MAGIC:
+	case TMPFS_MAGIC:
+	case XFS_SUPER_MAGIC: return true;
+	default: return false;
+	}
+}
+
+static void note_device(int fd)
+{
+	struct stat status;
+
+	if (!has_no_server(fd) || fstat(fd, &status))
+		return;
+	const uint64_t number = device_number(major(status.st_dev), minor(status.st_dev));
+	atomic_store_explicit(device_slot(number), number | (now_s() + KNOWN_FOR_S), memory_order_relaxed);
+}
+
+static bool is_known_device(uint64_t number)
+{
+	const uint64_t known = atomic_load_explicit(device_slot(number), memory_order_relaxed);
+
+	return known >> 32 == number >> 32 && (uint32_t)known >= now_s();
+}
+
+/* No server is asked. */
+static bool is_known_local(int fd)
+{
+	struct statx status;
+
+	return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) &&
+	       is_known_device(device_number(status.stx_dev_major, status.stx_dev_minor));
+}
+
+#ifndef RESOLVE_CACHED
+#define RESOLVE_CACHED 0x20 /* Linux 5.12 */
+#endif
+
+/*
+ * Without waiting: *ret is what open_now() returns. false: that is not known, because a name must be looked up, the
+ * path leads through a link of /proc, or its file system is not known.
+ */
+static bool open_at_once(const struct place *place, const struct object_mapping *mapped, int *ret)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC | place->flags,
+		.resolve = RESOLVE_CACHED | place->resolve,
+	};
+	AUTO_FD int path_fd = (int)syscall(SYS_openat2, place->dir_fd, place->path, &how, sizeof(how));
+
+	*ret = -errno;
+	if (path_fd < 0)
+		return *ret == -ENOENT || *ret == -ENOTDIR || *ret == -EACCES || *ret == -ELOOP;
+	if (!is_known_local(path_fd))
+		return false;
+	*ret = open_by_path_fd(take_fd(&path_fd), place, mapped);
+	return true;
+}
+
+/* Of who waits, and then of the thread if it is left behind. */
+struct opening {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool is_done, is_left;
+	int fd; /* or -errno */
+	struct place place;
+	struct object_mapping mapped;
+	char path[];
+};
+
+static void opening_free(struct opening *opening)
+{
+	if (opening->place.dir_fd >= 0)
+		close(opening->place.dir_fd);
+	if (opening->fd >= 0)
+		close(opening->fd);
+	pthread_mutex_destroy(&opening->lock);
+	pthread_cond_destroy(&opening->done);
+	free(opening);
+}
+
+static int opening_do(const struct place *place, const struct object_mapping *mapped)
+{
+	return place->path ? open_now(place, mapped) : reopen_now(place->dir_fd);
+}
+
+/* NULL: out of memory or of descriptors. */
+static struct opening *opening_new(const struct place *place, const struct object_mapping *mapped)
+{
+	const size_t len = place->path ? strlen(place->path) + 1 : 0;
+	AUTO_FD int dir_fd = place->dir_fd < 0 ? -1 : fcntl(place->dir_fd, F_DUPFD_CLOEXEC, 0);
+	struct opening *opening = dir_fd < 0 && place->dir_fd >= 0 ? NULL : calloc(1, sizeof(*opening) + len);
+	pthread_condattr_t attr;
+
+	if (!opening)
+		return NULL;
+	pthread_mutex_init(&opening->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&opening->done, &attr);
+	pthread_condattr_destroy(&attr);
+	opening->fd = -1;
+	opening->place = *place;
+	if (mapped)
+		opening->mapped = *mapped;
+	if (len)
+		opening->place.path = memcpy(opening->path, place->path, len);
+	if (dir_fd >= 0)
+		opening->place.dir_fd = take_fd(&dir_fd);
+	return opening;
+}
+
+static void *opening_run(void *ctx)
+{
+	struct opening *opening = ctx;
+	const int fd = opening_do(&opening->place, &opening->mapped);
+
+	if (fd >= 0)
+		note_device(fd);
+	pthread_mutex_lock(&opening->lock);
+	opening->fd = fd;
+	opening->is_done = true;
+	const bool is_left = opening->is_left;
+	pthread_cond_signal(&opening->done);
+	pthread_mutex_unlock(&opening->lock);
+	if (is_left) {
+		opening_free(opening);
+		atomic_fetch_sub_explicit(&nr_left, 1, memory_order_relaxed);
+	}
+	return NULL;
+}
+
+/* -ETIMEDOUT: the thread is left behind. */
+static int opening_wait(struct opening *opening, unsigned patience_ms)
+{
+	enum { MS_NS = 1000000, S_NS = 1000000000 };
+	struct timespec until;
+	int err = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	const int64_t until_ns = until.tv_nsec + (int64_t)patience_ms * MS_NS;
+	until = (struct timespec){until.tv_sec + until_ns / S_NS, until_ns % S_NS};
+	pthread_mutex_lock(&opening->lock);
+	while (!opening->is_done && !err)
+		err = pthread_cond_timedwait(&opening->done, &opening->lock, &until);
+	opening->is_left = !opening->is_done;
+	if (opening->is_left)
+		atomic_fetch_add_explicit(&nr_left, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&opening->lock);
+	return opening->is_left ? -ETIMEDOUT : 0;
+}
+
+/* place->path NULL: what dir_fd is, opened again. Where there can be no thread it may wait for long. */
+static int open_in_thread(const struct place *place, const struct object_mapping *mapped)
+{
+	const unsigned left = atomic_load_explicit(&nr_left, memory_order_relaxed);
+	struct opening *opening = waits || left >= MOST_LEFT ? NULL : opening_new(place, mapped);
+	pthread_t thread;
+
+	if (left >= MOST_LEFT)
+		return -ETIMEDOUT;
+	if (!opening)
+		return opening_do(place, mapped);
+	if (thread_start(&thread, opening_run, opening)) {
+		opening_run(opening);
+	} else {
+		pthread_detach(thread);
+		if (opening_wait(opening, left ? LESS_PATIENCE_MS : PATIENCE_MS))
+			return -ETIMEDOUT;
+	}
+	const int fd = opening->fd;
+	opening->fd = -1;
+	opening_free(opening);
+	return fd;
+}
+
+void object_file_wait(void)
+{
+	waits = true;
+}
+
+static int open_place(const struct place *place, const struct object_mapping *mapped)
+{
+	int fd;
+
+	return open_at_once(place, mapped, &fd) ? fd : open_in_thread(place, mapped);
+}
+
+int object_file_reopen(int path_fd)
+{
+	return is_known_local(path_fd) ? reopen_now(path_fd)
+				       : open_in_thread(&(struct place){path_fd, NULL, 0, 0}, NULL);
+}
+
 /* Whether both are on the same mount, or it is not known: STATX_MNT_ID is there from Linux 5.8 on. */
 static bool is_same_mount(int fd, const char *path)
 {
 	struct statx its, other;
 
-	return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &its) || statx(AT_FDCWD, path, 0, STATX_MNT_ID, &other) ||
+	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &its) ||
+	       statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_MNT_ID, &other) ||
 	       !(its.stx_mask & other.stx_mask & STATX_MNT_ID) || its.stx_mnt_id == other.stx_mnt_id;
 }
 
@@ -99,56 +400,6 @@ int object_file_leave_mount(int fd, bool hold)
 		return fd;
 	close(fd);
 	return hold ? take_fd(&tree) : take_fd(&read_fd);
-}
-
-static bool is_mapped(const struct object_mapping *mapped, int fd, const struct stat *status)
-{
-	return !mapped || file_id_is(&mapped->file, fd, status, false);
-}
-
-bool object_file_is(int fd, const struct object_mapping *mapped)
-{
-	struct stat status;
-
-	return fstat(fd, &status) == 0 && is_mapped(mapped, fd, &status);
-}
-
-/* A regular file, without opening it (O_PATH). */
-static int hold_place(const struct place *place, struct stat *ret)
-{
-	AUTO_FD int fd = place_open(place, O_PATH);
-
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, ret))
-		return -errno;
-	return S_ISREG(ret->st_mode) ? take_fd(&fd) : -EINVAL;
-}
-
-/* Through a held descriptor, so that what was looked at is what is opened. */
-static int open_place(const struct place *place, const struct object_mapping *mapped)
-{
-	struct stat status;
-	AUTO_FD int path_fd = hold_place(place, &status);
-
-	if (path_fd < 0)
-		return path_fd;
-	bool hold = mapped && mapped->hold;
-	if (hold && is_mapped(mapped, path_fd, &status))
-		return take_fd(&path_fd);
-	/* Where the device of a file is not that of its mappings it must be mapped to know it: file_id_is(). */
-	AUTO_FD int fd = object_file_reopen(path_fd);
-	if (fd == -ENOENT) /* there is no /proc */
-		fd = place_open(place, READ_FLAGS);
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &status))
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
-	if (!is_mapped(mapped, fd, &status))
-		return -ESTALE;
-	return hold ? take_fd(&path_fd) : take_fd(&fd);
 }
 
 int object_file_open(const char *path, const struct object_mapping *mapped)
@@ -210,12 +461,23 @@ int object_file_open_in(int root_fd, const char *path, const struct object_mappi
 	return open_place(&(struct place){root_fd, path, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS}, mapped);
 }
 
+/* A link of /proc to a file: a thread is needed only if there is one, and the device of its file is not known. */
+static int open_link(const char *path, const struct object_mapping *mapped)
+{
+	const struct place place = {AT_FDCWD, path, 0, 0};
+	char unused[1];
+
+	if (mapped && mapped->file.inode && is_known_device(device_number(mapped->file.major, mapped->file.minor)))
+		return open_now(&place, mapped);
+	return readlink(path, unused, sizeof(unused)) < 0 ? -errno : open_in_thread(&place, mapped);
+}
+
 int object_file_open_program(pid_t pid, const struct object_mapping *mapped)
 {
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return object_file_open(path, mapped);
+	return open_link(path, mapped);
 }
 
 int object_file_open_map(pid_t pid, uint64_t start, uint64_t end, const struct object_mapping *mapped)
@@ -223,8 +485,8 @@ int object_file_open_map(pid_t pid, uint64_t start, uint64_t end, const struct o
 	char path[96];
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start, end);
-	const int fd = object_file_open(path, mapped);
-	if (fd >= 0 || !mapped || !mapped->file.inode)
+	const int fd = open_link(path, mapped);
+	if (fd >= 0 || fd == -ETIMEDOUT || !mapped || !mapped->file.inode)
 		return fd;
 	const int program_fd = object_file_open_program(pid, mapped);
 	return program_fd < 0 ? fd : program_fd;
@@ -247,20 +509,36 @@ static int open_mapping(pid_t pid, const struct object_mapping *mapped)
 	return -ENOENT;
 }
 
+/* By this thread, as its process may end any moment: the server of NFS alone is asked then. */
+static int open_root(pid_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+	return place_open(&(struct place){AT_FDCWD, path, O_DIRECTORY, 0}, O_PATH);
+}
+
+int object_file_open_directory(pid_t pid, const char *name)
+{
+	AUTO_FD int root = open_root(pid);
+
+	if (root < 0 || !name)
+		return take_fd(&root);
+	return open_place(&(struct place){root, name, O_DIRECTORY | O_NOFOLLOW, 0}, NULL);
+}
+
 int object_file_open_below_root(pid_t pid, const char *path, const struct object_mapping *mapped)
 {
-	char root_path[32];
+	AUTO_FD int root = open_root(pid);
 
-	snprintf(root_path, sizeof(root_path), "/proc/%d/root", (int)pid);
-	AUTO_FD int root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return root < 0 ? -errno : object_file_open_in(root, path, mapped);
+	return root < 0 ? root : object_file_open_in(root, path, mapped);
 }
 
 int object_file_open_of_process(pid_t pid, const char *path, const struct object_mapping *mapped)
 {
 	int fd = object_file_open_below_root(pid, path, mapped);
 
-	return fd >= 0 || !mapped || !mapped->file.inode ? fd : open_mapping(pid, mapped);
+	return fd >= 0 || fd == -ETIMEDOUT || !mapped || !mapped->file.inode ? fd : open_mapping(pid, mapped);
 }
 
 static bool is_on_tmpfs(int fd)

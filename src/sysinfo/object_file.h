@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * object_file: opens the files of recorded objects. Paths come from other processes and from recordings, and other
- * users control the file systems of containers. So only regular files are opened, never devices or FIFOs, no call
- * blocks, and a symbolic link below a root cannot lead out of it. Any thread.
+ * users control the file systems of containers. So only regular files are opened, never devices or FIFOs, a symbolic
+ * link below a root cannot lead out of it, and no call waits for long for a file system that does not answer (NFS,
+ * FUSE): after a second a call gives up, while others have, after 100 ms, or at once when many have. Any thread.
  *
  * All object_file_open*() return a new descriptor for reading (O_CLOEXEC) that the caller closes; or -errno of open(2);
- * -EINVAL: it is no regular file; -ESTALE: it is not the file that was mapped. When the process has too many open
- * files, its soft limit is raised to the hard limit; if that is not enough, shortage_note() is called. Source:
- * openat2(2), proc(5) "/proc/pid/root", "/proc/pid/map_files" and "/proc/pid/exe".
+ * -EINVAL: it is no regular file; -ESTALE: it is not the file that was mapped; -ETIMEDOUT: given up. When the process
+ * has too many open files, its soft limit is raised to the hard limit; if that is not enough, shortage_note() is
+ * called. Source: openat2(2), proc(5) "/proc/pid/root", "/proc/pid/map_files" and "/proc/pid/exe".
  */
 #pragma once
 
@@ -25,6 +26,12 @@ struct object_mapping {
 	bool hold;
 };
 
+/*
+ * From now on calls of this process wait, however long it takes: of one that others do not wait for. Before it starts
+ * threads.
+ */
+void object_file_wait(void);
+
 /* Whether an open file is the one that was mapped; it may have been written to since. */
 bool object_file_is(int fd, const struct object_mapping *mapped);
 
@@ -34,7 +41,7 @@ bool object_file_allow_more(void);
 /* A path of this process. */
 int object_file_open(const char *path, const struct object_mapping *mapped);
 
-/* Turns a descriptor that was opened with `hold` into one for reading. */
+/* A descriptor for reading of what was opened with `hold`. */
 int object_file_reopen(int path_fd);
 
 /*
@@ -59,6 +66,12 @@ int object_file_open_entry(int dir_fd, const char *name);
 
 /* A path below an open directory, which is taken as its root. -ENOSYS: the kernel is older than openat2(2) (5.6). */
 int object_file_open_in(int root_fd, const char *path, const struct object_mapping *mapped);
+
+/*
+ * The root directory of a living process, in its mount namespace, or with a name the directory of that name in it, if
+ * that is no symbolic link: for the two calls above (O_PATH).
+ */
+int object_file_open_directory(pid_t pid, const char *name);
 
 /* A path as a living process sees it: below its root, in its mount namespace. */
 int object_file_open_below_root(pid_t pid, const char *path, const struct object_mapping *mapped);

@@ -19,7 +19,7 @@ class UnreadableFs(Operations):
             return {'st_mode': stat.S_IFDIR | 0o755, 'st_nlink': 2}
         if path != '/file':
             raise FuseOSError(errno.ENOENT)
-        return {'st_mode': stat.S_IFREG | 0o644, 'st_nlink': 1, 'st_size': len(self.bytes)}
+        return {'st_mode': stat.S_IFREG | 0o755, 'st_nlink': 1, 'st_size': len(self.bytes)}
 
     def read(self, path, size, offset, fh):
         if offset < self.end and offset + size > self.start:

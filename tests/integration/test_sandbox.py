@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import MILLRACE, child_of, wait_until, while_it_runs
+from conftest import MILLRACE, child_of, each_thread, wait_until, while_it_runs
 from screen import Screen
 
 
@@ -182,8 +182,7 @@ def test_a_recorder_keeps_what_it_uses(need_root, recorder, spawn, tmp_path, arg
         command = ['--', 'sleep', '60']
     before = status_of('self')
     process = recorder(['-e', 'cpu-clock', '-o', tmp_path / 'data', *args, *command])
-    for thread in pathlib.Path(f'/proc/{process.pid}/task').iterdir():
-        status = status_of(f'{process.pid}/task/{thread.name}')
+    for status in each_thread(process.pid, lambda tid: status_of(f'{process.pid}/task/{tid}')):
         assert status['NoNewPrivs'] == '1'
         assert capabilities(status, 'CapEff') <= OF_A_RECORDER
         assert capabilities(status, 'CapPrm') <= OF_A_RECORDER | {SYS_ADMIN}

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import sanitized, stat_of, threads_of  # noqa: E402
+from conftest import each_thread, sanitized, stat_of, threads_of, wait_until  # noqa: E402
 from law import check_law  # noqa: E402
 from perfdata import FINISHED_ROUND, PerfData, SAMPLE  # noqa: E402
 
@@ -134,9 +134,10 @@ def test_each_thread_is_reported_at_the_end(millrace, programs, need_tracefs, di
 @OUTPUTS
 def test_realtime_priority(recorder, need_root, directory, output):
     process = recorder(['--threads', *output, '-r', '7', '-e', 'dummy', '-o', directory, '--', 'sleep', '1000'])
-    threads = threads_of(process.pid, 1 + os.cpu_count())
-    priorities = [int(stat_of(f'{process.pid}/task/{tid}')[37]) for tid in threads]  # rt_priority of proc(5)
-    assert priorities.count(7) == os.cpu_count(), priorities
+
+    def priorities():  # rt_priority of proc(5)
+        return each_thread(process.pid, lambda tid: int(stat_of(f'{process.pid}/task/{tid}')[37]))
+    wait_until(lambda: priorities().count(7) == os.cpu_count(), 'each thread that drains has the priority')
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
 
@@ -200,8 +201,8 @@ INTERLEAVE, SET_MEMPOLICY = 3, {'x86_64': 238, 'aarch64': 237}.get(platform.mach
 
 def policies(pid):
     """Of the memory of each of its threads."""
-    return {line.split()[1] for task in pathlib.Path(f'/proc/{pid}/task').iterdir()
-            for line in (task / 'numa_maps').read_text().splitlines()}
+    maps = each_thread(pid, lambda tid: pathlib.Path(f'/proc/{pid}/task/{tid}/numa_maps').read_text())
+    return {line.split()[1] for text in maps for line in text.splitlines()}
 
 
 @pytest.mark.skipif(not pathlib.Path('/proc/thread-self/numa_maps').exists() or not SET_MEMPOLICY,

@@ -97,8 +97,11 @@ static struct {
 	atomic_bool has_ended;
 } thread_of_ahead;
 
+static _Thread_local bool is_ahead;
+
 static void *work(void *ctx)
 {
+	is_ahead = true;
 	thread_of_ahead.function(ctx);
 	atomic_store(&thread_of_ahead.has_ended, true);
 	return NULL;
@@ -106,6 +109,8 @@ static void *work(void *ctx)
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, thread_function *function, void *ctx)
 {
+	if (is_ahead) /* it opens a file */
+		return __real_pthread_create(thread, attr, function, ctx);
 	thread_of_ahead.function = function;
 	atomic_store(&thread_of_ahead.has_ended, false);
 	return __real_pthread_create(thread, attr, work, ctx);

@@ -198,6 +198,7 @@ _Noreturn static void helper_main(int socket)
 	if (poll(&wait, 1, -1) == 1 && wait.revents & POLLIN && open("/dev/null", O_RDWR) == 0 && dup(0) == 1 &&
 	    dup(0) == 2) {
 		sandbox_enter_helper();
+		object_file_wait(); /* the reader does not wait for us: REPLY_MS */
 		serve(wait.fd);
 	}
 	_exit(0);

@@ -176,6 +176,7 @@ struct object_watch {
 	unsigned output, first_output;           /* the number of the present one; of those that are not forgotten */
 	size_t nr_open, max_open;                /* file descriptors: of objects, processes and roots */
 	size_t nr_not_opened, nr_too_late;       /* objects: they have no room; there was no time at the end */
+	size_t nr_unanswered;                    /* objects: their file system does not answer */
 	uint64_t stop_by_ns;                     /* of CLOCK_MONOTONIC; 0: it does not end yet */
 	uint64_t map_bytes;                      /* read of processes that have ended */
 	uint64_t start_ns;                       /* of CLOCK_BOOTTIME: when it was opened */
@@ -497,8 +498,8 @@ static bool open_process(const struct object_watch *watch, pid_t pid, struct wat
 	if (!ret->start_known) /* it has ended */
 		ret->start_ns = watch->start_ns;
 	ret->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* closed by exec: pidfd_open(2) */
-	snprintf(path, sizeof(path), "/proc/%d/root/tmp", (int)pid);
-	ret->tmp_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const int tmp_fd = object_file_open_directory(pid, "tmp");
+	ret->tmp_fd = tmp_fd < 0 ? -1 : tmp_fd;
 	return true;
 }
 
@@ -706,8 +707,7 @@ static void note_root(struct object_watch *watch, pid_t pid)
 		watch->roots[i].output = output;
 		return;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
-	AUTO_FD int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD int fd = object_file_open_directory(pid, NULL);
 	if (fd < 0)
 		return; /* the process has ended */
 	pthread_mutex_lock(&watch->lock);
@@ -734,23 +734,31 @@ static void forget_roots(struct object_watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-/* `processes`: for all maps of these moments. -1: it cannot be opened any more. */
+static bool is_open_or_unanswered(int fd)
+{
+	return fd >= 0 || fd == -ETIMEDOUT;
+}
+
+/*
+ * `processes`: for all maps of these moments. -errno: it cannot be opened any more; -ETIMEDOUT: its file system does
+ * not answer, and no other way to it is tried.
+ */
 static int open_map(struct object_watch *watch, const struct watched_map *map, const struct object_mapping *mapped,
 		    struct mapping_processes *processes)
 {
 	int fd = object_file_open(map->name, mapped);
 
-	if (fd >= 0)
+	if (is_open_or_unanswered(fd))
 		return fd;
 	note_root(watch, map->pid);
 	fd = object_file_open_map(map->pid, map->start, map->end, mapped);
-	if (fd < 0)
+	if (!is_open_or_unanswered(fd))
 		fd = object_file_open_below_root(map->pid, map->name, mapped);
-	if (fd < 0)
+	if (!is_open_or_unanswered(fd))
 		fd = mapping_processes_open_map(processes, map->pid, mapped);
-	for (size_t i = 0; fd < 0 && i < watch->nr_roots; i++)
+	for (size_t i = 0; !is_open_or_unanswered(fd) && i < watch->nr_roots; i++)
 		fd = object_file_open_in(watch->roots[i].fd, map->name, mapped);
-	return fd < 0 ? -1 : fd;
+	return fd;
 }
 
 /* Whether times in its file system are of this kernel's clock, and not of another machine's, or a program's. */
@@ -911,7 +919,7 @@ static void open_object(struct object_watch *watch, struct watched_object *objec
 	struct seen_file seen = {.stamp = {0}};
 	int fd = -1;
 
-	for (; map && fd < 0; map = map->next) {
+	for (; map && !is_open_or_unanswered(fd); map = map->next) {
 		its = map;
 		fd = open_map(watch, map, &mapped, processes);
 	}
@@ -931,6 +939,7 @@ static void open_object(struct object_watch *watch, struct watched_object *objec
 		if (path_is_memory(its->name) && seen.was_read && !seen.is_elf)
 			note_process(watch, its->pid);
 	}
+	watch->nr_unanswered += fd == -ETIMEDOUT;
 	object->is_tried = false;
 	pthread_mutex_unlock(&watch->lock);
 }
@@ -1408,7 +1417,10 @@ void object_watch_stop(struct object_watch *watch)
 		return;
 	if (watch->abandoned)
 		log_note("a file system does not answer: objects whose files were not opened yet are not kept");
-	else if (watch->nr_too_late)
+	else if (watch->nr_unanswered)
+		log_note("a file system does not answer: %zu object%s could not be opened and %s not kept",
+			 watch->nr_unanswered, text_s(watch->nr_unanswered), watch->nr_unanswered == 1 ? "is" : "are");
+	if (!watch->abandoned && watch->nr_too_late)
 		log_note("%zu object%s could not be opened within %d s at the end: what is gone of that is not kept",
 			 watch->nr_too_late, text_s(watch->nr_too_late), STOP_TIMEOUT_S);
 	if (watch->nr_not_opened)

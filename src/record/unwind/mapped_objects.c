@@ -271,12 +271,10 @@ static bool is_that_file(const struct mapped_object *object, int fd)
 {
 	struct stat status;
 	struct elf_id found = {0};
-	char path[48];
 
 	if (!object->id.build_id.len)
 		return !fstat(fd, &status) && file_id_is(&object->id.file, fd, &status, false);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	int len = elf_note_of_file(path, NULL, found.bytes);
+	int len = elf_note_of_fd(fd, found.bytes);
 	found.len = len > 0 ? (uint8_t)len : 0;
 	return found.len && elf_id_equal(&found, &object->id.build_id);
 }
@@ -303,7 +301,7 @@ static int checked(const struct mapped_object *object, int fd, int *err)
 	AUTO_FD int opened = fd;
 
 	if (fd < 0)
-		*err = *err == -ESTALE ? *err : fd;
+		*err = *err == -ESTALE && fd != -ETIMEDOUT ? *err : fd;
 	else if (is_that_file(object, fd))
 		return take_fd(&opened);
 	else
@@ -320,9 +318,20 @@ static int open_under_name(const struct mapped_objects *objects, const struct ma
 	return err ? err : take_fd(&fd);
 }
 
+static int open_of_process(const struct mapped_object *object, const struct mapping *mapping, int *err)
+{
+	int fd = checked(object, object_file_open_of_process((pid_t)mapping->pid, object->name, NULL), err);
+
+	if (fd < 0 && *err != -ETIMEDOUT)
+		fd = checked(object, open_map(mapping), err);
+	if (fd < 0 && *err != -ETIMEDOUT)
+		fd = checked(object, object_file_open_program((pid_t)mapping->pid, NULL), err);
+	return fd;
+}
+
 /*
- * A descriptor, or why there is none: -ESTALE, another file has its name now, or it was written to. mappings: of the
- * object, the last one first.
+ * A descriptor, or why there is none: -ESTALE, another file has its name now, or it was written to; -ETIMEDOUT, its
+ * file system does not answer: no other way to it is tried. mappings: of the object, the last one first.
  */
 static int open_object(const struct mapped_objects *objects, const struct mapped_object *object,
 		       const struct mapping mappings[NR_MAPPINGS])
@@ -331,19 +340,12 @@ static int open_object(const struct mapped_objects *objects, const struct mapped
 
 	if (!strcmp(object->name, "[vdso]"))
 		return open_vdso();
-	for (unsigned i = 0; i < NR_MAPPINGS && fd < 0; i++) {
-		const struct mapping *mapping = &mappings[i];
-		if (!mapping->pid)
-			continue;
-		fd = checked(object, object_file_open_of_process((pid_t)mapping->pid, object->name, NULL), &err);
-		if (fd < 0)
-			fd = checked(object, open_map(mapping), &err);
-		if (fd < 0)
-			fd = checked(object, object_file_open_program((pid_t)mapping->pid, NULL), &err);
-	}
-	if (fd < 0)
+	for (unsigned i = 0; i < NR_MAPPINGS && fd < 0 && err != -ETIMEDOUT; i++)
+		if (mappings[i].pid)
+			fd = open_of_process(object, &mappings[i], &err);
+	if (fd < 0 && err != -ETIMEDOUT)
 		fd = checked(object, object_watch_open_copy(objects->watch, &object->id.file), &err);
-	if (fd < 0)
+	if (fd < 0 && err != -ETIMEDOUT)
 		fd = checked(object, open_under_name(objects, object), &err);
 	return fd < 0 ? err : fd;
 }
