@@ -216,8 +216,6 @@ static int same_levels(const struct rails *a, const struct rails *b)
 static void put_levels(struct graph *graph, const struct rails *rails, int depth)
 {
 	struct buf *line = &graph->levels;
-	if (line->failed)
-		return;
 	const size_t front = sizeof(graph_indent) - 1 + (size_t)rails->margin;
 	const struct rails wanted = {depth, rails->margin, rails->mask};
 	int same = same_levels(&graph->levels_of, &wanted);
@@ -228,9 +226,12 @@ static void put_levels(struct graph *graph, const struct rails *rails, int depth
 		for (int i = 0; i < rails->margin; i++)
 			buf_put_u8(line, ' ');
 	}
-	line->len = front + (size_t)same * LEVEL_WIDTH;
+	if (!line->failed)
+		line->len = front + (size_t)same * LEVEL_WIDTH;
 	for (; same < depth; same++)
 		buf_put(line, goes_on(rails, same) ? level_on : level_off, LEVEL_WIDTH);
+	if (line->failed)
+		return;
 	graph->levels_of = wanted;
 	buf_put(&graph->text, line->data, line->len);
 }
