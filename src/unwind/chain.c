@@ -230,6 +230,18 @@ static int step_by_rule(const struct unwind_arch *arch, struct frame *frame, con
 	return go_to(arch, frame, ra);
 }
 
+/*
+ * Of functions that align their stack gcc says that the frame pointer is stored where it points itself, and does not
+ * say that `leave` has restored it: up to the `ret` it points past this frame, or anywhere, and has the caller's value.
+ */
+static bool is_restored(const struct frame *frame, unsigned nr, uint64_t address)
+{
+	uint64_t value;
+
+	return frame->exact && frame_register(frame, nr, &value) && value == address &&
+	       address - frame->low >= frame->cfa - frame->low;
+}
+
 /* The caller's value of one register. false: it is lost. */
 static bool restore(const struct wide_rule *wide, struct frame *frame, unsigned nr, uint64_t *ret)
 {
@@ -246,6 +258,10 @@ static bool restore(const struct wide_rule *wide, struct frame *frame, unsigned 
 	case CFI_EXPRESSION:
 		if (!frame_compute(frame, table_expression(wide, rule->value), &frame->cfa, &address, &frame->cut))
 			return false;
+		if (is_restored(frame, nr, address)) {
+			*ret = address;
+			return true;
+		}
 		break;
 	case CFI_STORED: break;
 	}

@@ -71,6 +71,7 @@ enum {
 	VALUES = 0x220,      /* CFA = rsp + 8; rbp = rsp + 24, rbx cannot be computed */
 	SAME_RA = 0x240,     /* says that its return address is where it was: in no register */
 	WIDE_OUTERMOST = 0x260,
+	LEAVES = 0x280, /* CFA = r10, rbp where it points; behind byte 6 CFA = rsp + 8, and rbp is restored */
 };
 
 #define BYTES(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
@@ -90,6 +91,9 @@ static void make_x86(struct fake_elf *elf)
 	fake_elf_fde(elf, REALIGNED, 0x20,
 		     BYTES(DW_CFA_def_cfa_expression, 3, DW_OP_breg6, 0x78, DW_OP_deref, DW_CFA_expression, 6, 2,
 			   DW_OP_breg6, 0));
+	fake_elf_fde(elf, LEAVES, 0x20,
+		     BYTES(DW_CFA_def_cfa, 10, 0, DW_CFA_expression, 6, 2, DW_OP_breg6, 0, DW_CFA_advance_loc | 6,
+			   DW_CFA_def_cfa, 7, 8));
 	fake_elf_fde(elf, OUTERMOST, 0x20, BYTES(DW_CFA_undefined, 16));
 	fake_elf_fde(elf, LEAF_R10, 0x20, BYTES(DW_CFA_def_cfa, 10, 8));
 	fake_elf_fde(elf, RA_IN_RAX, 0x20, BYTES(DW_CFA_register, 16, 0));
@@ -625,6 +629,29 @@ static void test_popped_registers(void **state)
 	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + CLANG + 0xb, BASE + OUTERMOST));
 	unwind_at(process, RED_ZONE + 4, 8);
 	assert_chain(process, UNWIND_BAD_MEMORY, CHAIN(BASE + RED_ZONE + 4, BASE + WITH_FRAME + 0xf));
+}
+
+/* Behind the `leave` of a function that has aligned its stack. */
+static void test_popped_by_leave(void **state)
+{
+	struct process *process = *state;
+	uint64_t *words = process->words;
+
+	words[0] = BASE + WITH_FRAME + 9;
+	words[4] = STACK + 64; /* what the rule says: another frame lies there */
+	words[5] = BASE + OUTERMOST + 1;
+	words[9] = BASE + OUTERMOST + 9;
+	process->regs[BP] = STACK + 32;
+	unwind_at(process, LEAVES + 8, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + LEAVES + 8, BASE + WITH_FRAME + 8, BASE + OUTERMOST));
+	/* Before it: rbp is where it was stored. */
+	words[1] = STACK + 64;
+	words[2] = 0;
+	words[3] = BASE + WITH_FRAME + 9;
+	process->regs[BP] = STACK + 8;
+	process->regs[R10] = STACK + 32;
+	unwind_at(process, LEAVES + 4, 16);
+	assert_chain(process, UNWIND_COMPLETE, CHAIN(BASE + LEAVES + 4, BASE + WITH_FRAME + 8, BASE + OUTERMOST + 8));
 }
 
 static void test_rare_rules(void **state)
@@ -2394,6 +2421,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_code_in_memory, start, end),
 		cmocka_unit_test_setup_teardown(test_rows_of_a_function, start, end),
 		cmocka_unit_test_setup_teardown(test_popped_registers, start, end),
+		cmocka_unit_test_setup_teardown(test_popped_by_leave, start, end),
 		cmocka_unit_test_setup_teardown(test_rare_rules, start, end),
 		cmocka_unit_test_setup_teardown(test_computed_registers, start, end),
 		cmocka_unit_test_setup_teardown(test_short_copies, start, end),
