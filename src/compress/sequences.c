@@ -2,7 +2,6 @@
 #include "compress/sequences.h"
 
 #include <endian.h>
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -37,13 +36,30 @@ static void set_codes(uint8_t *codes, size_t nr_values, const uint8_t *bits)
 	}
 }
 
+/* log2, rounded, by squaring: each square that is 2 or more is a one in the next digit. libm is not loaded for it. */
+static uint16_t cost_of(uint32_t share)
+{
+	enum { FRACTION_BITS = 31 };
+	const unsigned whole = highest_bit(share);
+	uint64_t value = (uint64_t)share << (FRACTION_BITS - whole); /* 1 <= value / 2^FRACTION_BITS < 2 */
+	uint32_t digits = whole;
+
+	for (unsigned i = 0; i <= COST_SHIFT; i++) {
+		value = value * value >> FRACTION_BITS;
+		const unsigned digit = (unsigned)(value >> (FRACTION_BITS + 1));
+		digits = digits << 1 | digit;
+		value >>= digit;
+	}
+	return (uint16_t)((digits + 1) >> 1);
+}
+
 void sequences_init(struct sequences *sequences)
 {
 	sequences->has_bmi2 = bmi2_is_here();
 	set_codes(sequences->literals_codes, sizeof(sequences->literals_codes), literals_bits);
 	set_codes(sequences->length_codes, sizeof(sequences->length_codes), length_bits);
 	for (size_t share = 1; share <= 1 << TABLE_LOG_MAX; share++)
-		sequences->costs[share] = (uint16_t)lrint(log2((double)share) * (1 << COST_SHIFT));
+		sequences->costs[share] = cost_of((uint32_t)share);
 }
 
 void sequences_begin_frame(struct sequences *sequences)

@@ -3,6 +3,8 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #define ZSTD_STATIC_LINKING_ONLY /* ZSTD_c_stableInBuffer, ZSTD_c_useRowMatchFinder */
@@ -10,6 +12,64 @@
 #include <zstd_errors.h>
 
 #include "base/hash_table.h"
+#include "sysinfo/library.h"
+
+/* Loaded when something is compressed or unpacked: it would slow the start of every command. */
+static struct {
+	__typeof__(ZSTD_CCtx_reset) *CCtx_reset;
+	__typeof__(ZSTD_CCtx_setParameter) *CCtx_setParameter;
+	__typeof__(ZSTD_CCtx_setPledgedSrcSize) *CCtx_setPledgedSrcSize;
+	__typeof__(ZSTD_DCtx_reset) *DCtx_reset;
+	__typeof__(ZSTD_DCtx_setParameter) *DCtx_setParameter;
+	__typeof__(ZSTD_compress2) *compress2;
+	__typeof__(ZSTD_compressStream2) *compressStream2;
+	__typeof__(ZSTD_createCCtx) *createCCtx;
+	__typeof__(ZSTD_createDCtx) *createDCtx;
+	__typeof__(ZSTD_decompressDCtx) *decompressDCtx;
+	__typeof__(ZSTD_decompressStream) *decompressStream;
+	__typeof__(ZSTD_freeCCtx) *freeCCtx;
+	__typeof__(ZSTD_freeDCtx) *freeDCtx;
+	__typeof__(ZSTD_getErrorCode) *getErrorCode;
+	__typeof__(ZSTD_getFrameContentSize) *getFrameContentSize;
+	__typeof__(ZSTD_isError) *isError;
+	__typeof__(ZSTD_versionNumber) *versionNumber;
+} zstd;
+
+static bool zstd_loaded;
+
+static void load_zstd(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(ZSTD_CCtx_reset, &zstd.CCtx_reset),
+		LIBRARY_FUNCTION(ZSTD_CCtx_setParameter, &zstd.CCtx_setParameter),
+		LIBRARY_FUNCTION(ZSTD_CCtx_setPledgedSrcSize, &zstd.CCtx_setPledgedSrcSize),
+		LIBRARY_FUNCTION(ZSTD_DCtx_reset, &zstd.DCtx_reset),
+		LIBRARY_FUNCTION(ZSTD_DCtx_setParameter, &zstd.DCtx_setParameter),
+		LIBRARY_FUNCTION(ZSTD_compress2, &zstd.compress2),
+		LIBRARY_FUNCTION(ZSTD_compressStream2, &zstd.compressStream2),
+		LIBRARY_FUNCTION(ZSTD_createCCtx, &zstd.createCCtx),
+		LIBRARY_FUNCTION(ZSTD_createDCtx, &zstd.createDCtx),
+		LIBRARY_FUNCTION(ZSTD_decompressDCtx, &zstd.decompressDCtx),
+		LIBRARY_FUNCTION(ZSTD_decompressStream, &zstd.decompressStream),
+		LIBRARY_FUNCTION(ZSTD_freeCCtx, &zstd.freeCCtx),
+		LIBRARY_FUNCTION(ZSTD_freeDCtx, &zstd.freeDCtx),
+		LIBRARY_FUNCTION(ZSTD_getErrorCode, &zstd.getErrorCode),
+		LIBRARY_FUNCTION(ZSTD_getFrameContentSize, &zstd.getFrameContentSize),
+		LIBRARY_FUNCTION(ZSTD_isError, &zstd.isError),
+		LIBRARY_FUNCTION(ZSTD_versionNumber, &zstd.versionNumber),
+	};
+
+	zstd_loaded = library_load("libzstd.so.1", functions, sizeof(functions) / sizeof(functions[0]));
+}
+
+/* false: it is not installed. Any thread. */
+static bool zstd_is_here(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_zstd);
+	return zstd_loaded;
+}
 
 enum {
 	FRAME_MAGIC_BYTES = 4,
@@ -27,12 +87,12 @@ struct zstd_packer {
 
 bool zstd_available(void)
 {
-	return true;
+	return zstd_is_here();
 }
 
 static bool set(struct zstd_packer *packer, ZSTD_cParameter parameter, int value)
 {
-	return !ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, parameter, value));
+	return !zstd.isError(zstd.CCtx_setParameter(packer->context, parameter, value));
 }
 
 /*
@@ -42,7 +102,7 @@ static bool set(struct zstd_packer *packer, ZSTD_cParameter parameter, int value
 #if ZSTD_VERSION_NUMBER >= 10504
 static bool has_experiments(void)
 {
-	return ZSTD_versionNumber() >= 10504; /* that of the library in use */
+	return zstd.versionNumber() >= 10504; /* that of the library in use */
 }
 
 /* What is compressed stays where it is until all of it is: zstd needs no copy. */
@@ -54,7 +114,7 @@ static void set_stable_input(struct zstd_packer *packer)
 
 static bool can_chain(void)
 {
-	return has_experiments() || ZSTD_versionNumber() < ZSTD_WITH_ROWS;
+	return has_experiments() || zstd.versionNumber() < ZSTD_WITH_ROWS;
 }
 
 static void set_chains(struct zstd_packer *packer, bool chains)
@@ -65,7 +125,7 @@ static void set_chains(struct zstd_packer *packer, bool chains)
 #else
 static bool can_chain(void)
 {
-	return ZSTD_versionNumber() < ZSTD_WITH_ROWS;
+	return zstd.versionNumber() < ZSTD_WITH_ROWS;
 }
 
 static void set_stable_input(struct zstd_packer *packer)
@@ -81,11 +141,12 @@ static void set_chains(struct zstd_packer *packer, bool chains)
 
 int zstd_packer_new(struct zstd_packer **ret)
 {
+	if (!zstd_is_here())
+		return -ENOTSUP;
 	struct zstd_packer *packer = calloc(1, sizeof(*packer));
-
 	if (!packer)
 		return -ENOMEM;
-	packer->context = ZSTD_createCCtx();
+	packer->context = zstd.createCCtx();
 	if (!packer->context) {
 		free(packer);
 		return -ENOMEM;
@@ -99,14 +160,14 @@ void zstd_packer_free(struct zstd_packer *packer)
 {
 	if (!packer)
 		return;
-	ZSTD_freeCCtx(packer->context);
+	zstd.freeCCtx(packer->context);
 	free(packer);
 }
 
 size_t zstd_bound(size_t bytes)
 {
 	/* Small blocks each have a header: more than zstd reckons with. */
-	return ZSTD_compressBound(bytes) + bytes / 1024 + 64;
+	return ZSTD_COMPRESSBOUND(bytes) + bytes / 1024 + 64;
 }
 
 static int window_log(size_t bytes)
@@ -135,7 +196,7 @@ static int64_t pack_in_blocks(struct zstd_packer *packer, const struct zstd_pack
 		size_t len = in.len - at < block_bytes ? in.len - at : block_bytes;
 		ZSTD_inBuffer from = {in.ptr, at + len, at};
 		ZSTD_EndDirective how = at + len == in.len ? ZSTD_e_end : ZSTD_e_flush;
-		size_t left = ZSTD_compressStream2(packer->context, &to, &from, how);
+		size_t left = zstd.compressStream2(packer->context, &to, &from, how);
 		if (left || from.pos != at + len)
 			return -EIO; /* an error, or the room is too small */
 		at += len;
@@ -227,16 +288,16 @@ static bool tune(struct zstd_packer *packer, const struct tuning *tuning, int le
 int64_t zstd_pack(struct zstd_packer *packer, const struct zstd_pack_params *params, struct span in, void *out,
 		  size_t room)
 {
-	ZSTD_CCtx_reset(packer->context, ZSTD_reset_session_only);
+	zstd.CCtx_reset(packer->context, ZSTD_reset_session_only);
 	/* All of the frame is within reach, whatever the level: zstd itself takes less at low levels. */
 	if (!tune(packer, tuning_of(params), params->level) || !set(packer, ZSTD_c_windowLog, window_log(in.len)) ||
 	    !set(packer, ZSTD_c_contentSizeFlag, !params->no_size) ||
-	    ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(packer->context, in.len)))
+	    zstd.isError(zstd.CCtx_setPledgedSrcSize(packer->context, in.len)))
 		return -EIO;
 	if (params->block_bytes || params->level_now)
 		return pack_in_blocks(packer, params, in, out, room);
-	size_t len = ZSTD_compress2(packer->context, out, room, in.ptr, in.len);
-	return ZSTD_isError(len) ? -EIO : (int64_t)len;
+	size_t len = zstd.compress2(packer->context, out, room, in.ptr, in.len);
+	return zstd.isError(len) ? -EIO : (int64_t)len;
 }
 
 /*
@@ -327,14 +388,14 @@ bool zstd_frame_start(struct span bytes, struct zstd_frame *ret)
 	if (bytes.len <= FRAME_MAGIC_BYTES)
 		return false;
 	memcpy(&magic, at, sizeof(magic));
-	if (magic != ZSTD_MAGICNUMBER)
+	if (magic != ZSTD_MAGICNUMBER || !zstd_is_here())
 		return false;
 	uint8_t descriptor = at[FRAME_MAGIC_BYTES];
 	bool single = descriptor >> 5 & 1;
 	size_t size = size_bytes[descriptor >> 6];
 	if (single && !size)
 		size = 1;
-	unsigned long long content = ZSTD_getFrameContentSize(bytes.ptr, bytes.len);
+	unsigned long long content = zstd.getFrameContentSize(bytes.ptr, bytes.len);
 	if (content == ZSTD_CONTENTSIZE_ERROR)
 		return false;
 	*ret = (struct zstd_frame){
@@ -376,16 +437,17 @@ struct zstd_unpacker {
 
 int zstd_unpacker_new(struct zstd_unpacker **ret)
 {
+	if (!zstd_is_here())
+		return -ENOTSUP;
 	struct zstd_unpacker *unpacker = calloc(1, sizeof(*unpacker));
-
 	if (!unpacker)
 		return -ENOMEM;
-	unpacker->context = ZSTD_createDCtx();
+	unpacker->context = zstd.createDCtx();
 	if (!unpacker->context) {
 		free(unpacker);
 		return -ENOMEM;
 	}
-	ZSTD_DCtx_setParameter(unpacker->context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
+	zstd.DCtx_setParameter(unpacker->context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
 	*ret = unpacker;
 	return 0;
 }
@@ -394,13 +456,13 @@ void zstd_unpacker_free(struct zstd_unpacker *unpacker)
 {
 	if (!unpacker)
 		return;
-	ZSTD_freeDCtx(unpacker->context);
+	zstd.freeDCtx(unpacker->context);
 	free(unpacker);
 }
 
 static int unpack_error(size_t code)
 {
-	return ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+	return zstd.getErrorCode(code) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
 }
 
 int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, void *out, size_t room)
@@ -410,8 +472,8 @@ int64_t zstd_unpack_frame(struct zstd_unpacker *unpacker, struct span frame, voi
 	if (zstd_check_hash(frame) < 0)
 		return -EBADMSG;
 	take_hash(&frame, &hash);
-	size_t len = ZSTD_decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
-	return ZSTD_isError(len) ? unpack_error(len) : (int64_t)len;
+	size_t len = zstd.decompressDCtx(unpacker->context, out, room, frame.ptr, frame.len);
+	return zstd.isError(len) ? unpack_error(len) : (int64_t)len;
 }
 
 static void begin_frame(struct zstd_unpacker *unpacker)
@@ -422,7 +484,7 @@ static void begin_frame(struct zstd_unpacker *unpacker)
 
 void zstd_unpack_reset(struct zstd_unpacker *unpacker)
 {
-	ZSTD_DCtx_reset(unpacker->context, ZSTD_reset_session_only);
+	zstd.DCtx_reset(unpacker->context, ZSTD_reset_session_only);
 	begin_frame(unpacker);
 }
 
@@ -461,8 +523,8 @@ int64_t zstd_unpack(struct zstd_unpacker *unpacker, struct span *in, void *out, 
 		size_t taken = from.pos, given = to.pos;
 		size_t more = unpacker->part == FRAME_START ? ZSTD_HASH_BYTES - unpacker->nr_start : SIZE_MAX;
 		from.size = in->len - taken < more ? in->len : taken + more;
-		size_t err = ZSTD_decompressStream(unpacker->context, &to, &from);
-		if (ZSTD_isError(err))
+		size_t err = zstd.decompressStream(unpacker->context, &to, &from);
+		if (zstd.isError(err))
 			return unpack_error(err);
 		if (from.pos == taken && to.pos == given)
 			break;

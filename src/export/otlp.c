@@ -112,10 +112,13 @@ static int put_zeroes(struct otlp *otlp)
 static int otlp_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct otlp *otlp = otlp_of(exporter);
+	int err = proto_load(reterr);
 
+	if (err)
+		return err;
 	otlp->output.fd = exporter->fd;
 	otlp->first_ns = UINT64_MAX;
-	int err = locations_init(&otlp->locations);
+	err = locations_init(&otlp->locations);
 	if (!err)
 		err = put_zeroes(otlp);
 	return err ? diag_set(reterr, err, "%s", strerror(-err)) : 0;

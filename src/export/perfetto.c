@@ -99,8 +99,10 @@ static int text_of(struct perfetto *perfetto, enum texts which, const char *text
 static int perfetto_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct perfetto *perfetto = perfetto_of(exporter);
-	int err = 0;
+	int err = proto_load(reterr);
 
+	if (err)
+		return err;
 	perfetto->output.fd = exporter->fd;
 	for (size_t i = 0; i < exporter->profile.nr_events && !err; i++) {
 		const struct export_event *event = &exporter->profile.events[i];

@@ -120,10 +120,13 @@ static int put_types(struct pprof *pprof)
 static int pprof_open(struct exporter *exporter, struct diag *reterr)
 {
 	struct pprof *pprof = pprof_of(exporter);
+	int err = proto_load(reterr);
 
+	if (err)
+		return err;
 	pprof->output.fd = exporter->fd;
 	pprof->first_ns = UINT64_MAX;
-	int err = gzip_open(&pprof->gzip);
+	err = gzip_open(&pprof->gzip);
 	if (!err)
 		err = locations_init(&pprof->locations);
 	for (unsigned i = 0; i < LABELS && !err; i++)

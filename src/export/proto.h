@@ -13,6 +13,11 @@
 #include "base/buf.h"
 #include "export/output_buf.h"
 
+struct diag;
+
+/* Before all else. 0, or -ENOTSUP: libprotobuf-c is not installed. */
+int proto_load(struct diag *reterr);
+
 /* Appends a message. An allocation that fails shows in the buf. */
 void proto_put(struct buf *out, const ProtobufCMessage *message);
 

@@ -16,6 +16,66 @@
 #include "export/formats.h"
 #include "export/sqlite_pages.h"
 #include "export/stack_table.h"
+#include "sysinfo/library.h"
+
+/* Loaded when a database is opened: its relocations would slow the start of every command. */
+static struct {
+	__typeof__(sqlite3_bind_int64) *bind_int64;
+	__typeof__(sqlite3_bind_text) *bind_text;
+	__typeof__(sqlite3_close) *close;
+	__typeof__(sqlite3_column_bytes) *column_bytes;
+	__typeof__(sqlite3_column_count) *column_count;
+	__typeof__(sqlite3_column_double) *column_double;
+	__typeof__(sqlite3_column_int64) *column_int64;
+	__typeof__(sqlite3_column_name) *column_name;
+	__typeof__(sqlite3_column_text) *column_text;
+	__typeof__(sqlite3_column_type) *column_type;
+	__typeof__(sqlite3_db_readonly) *db_readonly;
+	__typeof__(sqlite3_errcode) *errcode;
+	__typeof__(sqlite3_errmsg) *errmsg;
+	__typeof__(sqlite3_errstr) *errstr;
+	__typeof__(sqlite3_exec) *exec;
+	__typeof__(sqlite3_file_control) *file_control;
+	__typeof__(sqlite3_finalize) *finalize;
+	__typeof__(sqlite3_open_v2) *open_v2;
+	__typeof__(sqlite3_prepare_v2) *prepare_v2;
+	__typeof__(sqlite3_reset) *reset;
+	__typeof__(sqlite3_set_authorizer) *set_authorizer;
+	__typeof__(sqlite3_step) *step;
+} library;
+
+static const char missing[] = "databases need libsqlite3.so.0, which %s (Debian: libsqlite3-0)";
+
+/* false: it is not installed. */
+static bool load_library(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(sqlite3_bind_int64, &library.bind_int64),
+		LIBRARY_FUNCTION(sqlite3_bind_text, &library.bind_text),
+		LIBRARY_FUNCTION(sqlite3_close, &library.close),
+		LIBRARY_FUNCTION(sqlite3_column_bytes, &library.column_bytes),
+		LIBRARY_FUNCTION(sqlite3_column_count, &library.column_count),
+		LIBRARY_FUNCTION(sqlite3_column_double, &library.column_double),
+		LIBRARY_FUNCTION(sqlite3_column_int64, &library.column_int64),
+		LIBRARY_FUNCTION(sqlite3_column_name, &library.column_name),
+		LIBRARY_FUNCTION(sqlite3_column_text, &library.column_text),
+		LIBRARY_FUNCTION(sqlite3_column_type, &library.column_type),
+		LIBRARY_FUNCTION(sqlite3_db_readonly, &library.db_readonly),
+		LIBRARY_FUNCTION(sqlite3_errcode, &library.errcode),
+		LIBRARY_FUNCTION(sqlite3_errmsg, &library.errmsg),
+		LIBRARY_FUNCTION(sqlite3_errstr, &library.errstr),
+		LIBRARY_FUNCTION(sqlite3_exec, &library.exec),
+		LIBRARY_FUNCTION(sqlite3_file_control, &library.file_control),
+		LIBRARY_FUNCTION(sqlite3_finalize, &library.finalize),
+		LIBRARY_FUNCTION(sqlite3_open_v2, &library.open_v2),
+		LIBRARY_FUNCTION(sqlite3_prepare_v2, &library.prepare_v2),
+		LIBRARY_FUNCTION(sqlite3_reset, &library.reset),
+		LIBRARY_FUNCTION(sqlite3_set_authorizer, &library.set_authorizer),
+		LIBRARY_FUNCTION(sqlite3_step, &library.step),
+	};
+
+	return library_load("libsqlite3.so.0", functions, sizeof(functions) / sizeof(functions[0]));
+}
 
 /* Tables that are written as pages: see sqlite_pages.h. */
 enum table {
@@ -223,9 +283,9 @@ static int error_of(int code)
 /* What SQLite says of its last failure. */
 static int failed(sqlite3 *db, struct diag *reterr)
 {
-	int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
+	int code = db ? library.errcode(db) : SQLITE_NOMEM;
 
-	return diag_set(reterr, error_of(code), "SQLite: %s", db ? sqlite3_errmsg(db) : "out of memory");
+	return diag_set(reterr, error_of(code), "SQLite: %s", db ? library.errmsg(db) : "out of memory");
 }
 
 /* Of the database that is written: a file that takes no more is an error of the output, which the caller names. */
@@ -236,14 +296,14 @@ static int not_written(struct sqlite *sqlite, int code, struct diag *reterr)
 	if ((code & 0xff) == SQLITE_FULL) /* of extended codes the last byte is the code */
 		return -ENOSPC;
 	if ((code & 0xff) == SQLITE_IOERR &&
-	    sqlite3_file_control(sqlite->sql.db, "main", SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK && number > 0)
+	    library.file_control(sqlite->sql.db, "main", SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK && number > 0)
 		return -number;
-	return diag_set(reterr, error_of(code & 0xff), "SQLite: %s", sqlite3_errstr(code));
+	return diag_set(reterr, error_of(code & 0xff), "SQLite: %s", library.errstr(code));
 }
 
 static int run(struct sqlite *sqlite, const char *text, struct diag *reterr)
 {
-	int code = sqlite3_exec(sqlite->sql.db, text, NULL, NULL, NULL);
+	int code = library.exec(sqlite->sql.db, text, NULL, NULL, NULL);
 
 	return code == SQLITE_OK ? 0 : not_written(sqlite, code, reterr);
 }
@@ -304,24 +364,24 @@ static int put_about(struct sqlite *sqlite, struct diag *reterr)
 		{"os_release", about->os_release}, {"arch", about->arch},       {"cpu", about->cpu},
 	};
 	sqlite3_stmt *stmt = NULL;
-	int code = sqlite3_prepare_v2(sqlite->sql.db, "INSERT INTO recording VALUES (?, ?)", -1, &stmt, NULL);
+	int code = library.prepare_v2(sqlite->sql.db, "INSERT INTO recording VALUES (?, ?)", -1, &stmt, NULL);
 
 	for (unsigned i = 0; i < NR(texts) && code == SQLITE_OK; i++) {
 		AUTO_BUF struct buf copy = {0};
 		if (!texts[i].value)
 			continue;
-		sqlite3_bind_text(stmt, 1, texts[i].name, -1, SQLITE_STATIC);
-		sqlite3_bind_text(stmt, 2, utf8_of(texts[i].value, &copy), -1, SQLITE_TRANSIENT);
-		sqlite3_step(stmt);
-		code = sqlite3_reset(stmt);
+		library.bind_text(stmt, 1, texts[i].name, -1, SQLITE_STATIC);
+		library.bind_text(stmt, 2, utf8_of(texts[i].value, &copy), -1, SQLITE_TRANSIENT);
+		library.step(stmt);
+		code = library.reset(stmt);
 	}
 	if (code == SQLITE_OK && about->wall_offset_ns) {
-		sqlite3_bind_text(stmt, 1, "wall_offset_ns", -1, SQLITE_STATIC);
-		sqlite3_bind_int64(stmt, 2, about->wall_offset_ns);
-		sqlite3_step(stmt);
-		code = sqlite3_reset(stmt);
+		library.bind_text(stmt, 1, "wall_offset_ns", -1, SQLITE_STATIC);
+		library.bind_int64(stmt, 2, about->wall_offset_ns);
+		library.step(stmt);
+		code = library.reset(stmt);
 	}
-	sqlite3_finalize(stmt);
+	library.finalize(stmt);
 	return code == SQLITE_OK ? 0 : not_written(sqlite, code, reterr);
 }
 
@@ -330,18 +390,18 @@ static int begin_pages(struct sqlite *sqlite, struct diag *reterr)
 {
 	sqlite3_stmt *stmt = NULL;
 	sqlite3_file *file = NULL;
-	int code = sqlite3_file_control(sqlite->sql.db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+	int code = library.file_control(sqlite->sql.db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
 
 	if (code == SQLITE_OK)
-		code = sqlite3_prepare_v2(sqlite->sql.db, "SELECT rootpage FROM sqlite_master WHERE name = ?", -1,
+		code = library.prepare_v2(sqlite->sql.db, "SELECT rootpage FROM sqlite_master WHERE name = ?", -1,
 					  &stmt, NULL);
 	for (unsigned i = 0; i < NR_TABLES && code == SQLITE_OK; i++) {
-		sqlite3_bind_text(stmt, 1, table_names[i], -1, SQLITE_STATIC);
-		if (sqlite3_step(stmt) == SQLITE_ROW)
-			sqlite->tables[i].root = (uint32_t)sqlite3_column_int64(stmt, 0);
-		code = sqlite3_reset(stmt);
+		library.bind_text(stmt, 1, table_names[i], -1, SQLITE_STATIC);
+		if (library.step(stmt) == SQLITE_ROW)
+			sqlite->tables[i].root = (uint32_t)library.column_int64(stmt, 0);
+		code = library.reset(stmt);
 	}
-	sqlite3_finalize(stmt);
+	library.finalize(stmt);
 	if (code == SQLITE_OK)
 		code = pages_begin(&sqlite->pages, file);
 	return code == SQLITE_OK ? 0 : not_written(sqlite, code, reterr);
@@ -405,12 +465,14 @@ static int sqlite_open(struct exporter *exporter, struct diag *reterr)
 	 * The file is new and ours: no locks, which would end when the caller closes its descriptor of it. In memory it
 	 * is a file of SQLite's, too: ":memory:" has no pages that can be written.
 	 */
-	if (sqlite3_open_v2(exporter->path ? exporter->path : "file:recording?vfs=memdb", &sqlite->sql.db,
+	if (!load_library())
+		return diag_set(reterr, -ENOTSUP, missing, library_problem());
+	if (library.open_v2(exporter->path ? exporter->path : "file:recording?vfs=memdb", &sqlite->sql.db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | (exporter->path ? 0 : SQLITE_OPEN_URI),
 			    exporter->path ? "unix-none" : NULL) != SQLITE_OK)
 		return failed(sqlite->sql.db, reterr);
 	if (!exporter->path)
-		sqlite3_file_control(sqlite->sql.db, "main", SQLITE_FCNTL_SIZE_LIMIT, &most_bytes);
+		library.file_control(sqlite->sql.db, "main", SQLITE_FCNTL_SIZE_LIMIT, &most_bytes);
 	int err = make_tables(sqlite, reterr);
 	if (!err)
 		err = put_about(sqlite, reterr);
@@ -732,7 +794,7 @@ static int sqlite_close_(struct exporter *exporter, struct diag *reterr)
 		err = make_time_views(sqlite, reterr);
 	if (!err)
 		err = run(sqlite, views, reterr);
-	int code = err || !exporter->path ? SQLITE_OK : sqlite3_close(sqlite->sql.db);
+	int code = err || !exporter->path ? SQLITE_OK : library.close(sqlite->sql.db);
 	if (code != SQLITE_OK)
 		return not_written(sqlite, code, reterr);
 	if (!err && exporter->path)
@@ -746,7 +808,8 @@ static void sqlite_free_(struct exporter *exporter)
 
 	for (unsigned i = 0; i < NR_TABLES; i++)
 		page_table_fini(&sqlite->tables[i]);
-	sqlite3_close(sqlite->sql.db);
+	if (sqlite->sql.db)
+		library.close(sqlite->sql.db);
 	shared_rows_fini(&sqlite->sources);
 	shared_rows_fini(&sqlite->ranges);
 	text_table_fini(&sqlite->comms);
@@ -781,12 +844,13 @@ struct sql *sql_of_exporter(struct exporter *exporter)
 
 int sql_open(const char *path, struct sql **ret, struct diag *reterr)
 {
+	if (!load_library())
+		return diag_set(reterr, -ENOTSUP, missing, library_problem());
 	struct sql *sql = calloc(1, sizeof(*sql));
-
 	if (!sql)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	if (sqlite3_open_v2(path, &sql->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
-	    sqlite3_exec(sql->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL) != SQLITE_OK) {
+	if (library.open_v2(path, &sql->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
+	    library.exec(sql->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL) != SQLITE_OK) {
 		int err = failed(sql->db, reterr);
 		diag_prefix(reterr, "%s", path);
 		sql_close(sql);
@@ -799,7 +863,7 @@ int sql_open(const char *path, struct sql **ret, struct diag *reterr)
 void sql_close(struct sql *sql)
 {
 	if (sql)
-		sqlite3_close(sql->db);
+		library.close(sql->db);
 	free(sql);
 }
 
@@ -817,7 +881,7 @@ static bool is_refused(sqlite3 *db)
 {
 	static const char of_view[] = "cannot modify ";
 
-	return sqlite3_errcode(db) == SQLITE_AUTH || strncmp(sqlite3_errmsg(db), of_view, sizeof(of_view) - 1) == 0;
+	return library.errcode(db) == SQLITE_AUTH || strncmp(library.errmsg(db), of_view, sizeof(of_view) - 1) == 0;
 }
 
 /*
@@ -826,51 +890,51 @@ static bool is_refused(sqlite3 *db)
  */
 static void explain(sqlite3 *db, int err, struct diag *reterr)
 {
-	int code = sqlite3_errcode(db);
+	int code = library.errcode(db);
 
-	if (sqlite3_db_readonly(db, "main") == 1 && (code == SQLITE_READONLY || code == SQLITE_CANTOPEN))
+	if (library.db_readonly(db, "main") == 1 && (code == SQLITE_READONLY || code == SQLITE_CANTOPEN))
 		diag_set(reterr, err,
 			 "%s: it is in WAL mode, or was not written to its end: sqlite3 FILE 'PRAGMA journal_mode = "
 			 "DELETE' makes it readable, by who may write it and its directory",
-			 sqlite3_errmsg(db));
+			 library.errmsg(db));
 	else
-		diag_set(reterr, err, "%s", sqlite3_errmsg(db));
+		diag_set(reterr, err, "%s", library.errmsg(db));
 }
 
 static void take_value(sqlite3_stmt *stmt, int at, struct sql_value *ret)
 {
 	*ret = (struct sql_value){.type = SQL_NULL};
-	switch (sqlite3_column_type(stmt, at)) {
+	switch (library.column_type(stmt, at)) {
 	case SQLITE_NULL: break;
 	case SQLITE_INTEGER:
 		ret->type = SQL_INTEGER;
-		ret->integer = sqlite3_column_int64(stmt, at);
+		ret->integer = library.column_int64(stmt, at);
 		break;
 	case SQLITE_FLOAT:
 		ret->type = SQL_REAL;
-		ret->real = sqlite3_column_double(stmt, at);
+		ret->real = library.column_double(stmt, at);
 		break;
 	default:
 		ret->type = SQL_TEXT;
-		ret->text = (const char *)sqlite3_column_text(stmt, at);
-		ret->len = ret->text ? (size_t)sqlite3_column_bytes(stmt, at) : 0;
+		ret->text = (const char *)library.column_text(stmt, at);
+		ret->len = ret->text ? (size_t)library.column_bytes(stmt, at) : 0;
 	}
 }
 
 /* -EIO: SQLite says why. */
 static int run_statement(sqlite3_stmt *stmt, const struct sql_receiver *receiver)
 {
-	int nr = sqlite3_column_count(stmt), err = 0, code = SQLITE_ROW;
+	int nr = library.column_count(stmt), err = 0, code = SQLITE_ROW;
 	AUTO_FREE const char **names = calloc((size_t)nr + 1, sizeof(*names));
 	AUTO_FREE struct sql_value *values = calloc((size_t)nr + 1, sizeof(*values));
 
 	if (!names || !values)
 		return -ENOMEM;
 	for (int i = 0; i < nr; i++)
-		names[i] = sqlite3_column_name(stmt, i);
+		names[i] = library.column_name(stmt, i);
 	if (nr)
 		err = receiver->columns(receiver->ctx, names, (unsigned)nr);
-	while (!err && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while (!err && (code = library.step(stmt)) == SQLITE_ROW) {
 		for (int i = 0; i < nr; i++)
 			take_value(stmt, i, &values[i]);
 		err = receiver->row(receiver->ctx, values, (unsigned)nr);
@@ -882,10 +946,10 @@ int sql_query(struct sql *sql, const char *text, const struct sql_receiver *rece
 {
 	int err = 0;
 
-	sqlite3_set_authorizer(sql->db, may_read, NULL);
+	library.set_authorizer(sql->db, may_read, NULL);
 	while (*text && !err) {
 		sqlite3_stmt *stmt = NULL;
-		if (sqlite3_prepare_v2(sql->db, text, -1, &stmt, &text) != SQLITE_OK) {
+		if (library.prepare_v2(sql->db, text, -1, &stmt, &text) != SQLITE_OK) {
 			if (is_refused(sql->db))
 				return diag_set(reterr, -EPERM, "this statement is refused: only SELECT may be used");
 			explain(sql->db, -EINVAL, reterr);
@@ -896,7 +960,7 @@ int sql_query(struct sql *sql, const char *text, const struct sql_receiver *rece
 		err = run_statement(stmt, receiver);
 		if (err == -EIO)
 			explain(sql->db, err, reterr);
-		sqlite3_finalize(stmt);
+		library.finalize(stmt);
 	}
 	return err;
 }

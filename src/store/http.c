@@ -138,8 +138,8 @@ int http_open(const struct http_options *options, struct http **ret, struct diag
 	int err = 0;
 
 	if (!load_library())
-		return diag_set(reterr, -ENOTSUP,
-				"sending needs libcurl.so.4, which is not installed (Debian: libcurl4)");
+		return diag_set(reterr, -ENOTSUP, "sending needs libcurl.so.4, which %s (Debian: libcurl4)",
+				library_problem());
 	struct http *http = calloc(1, sizeof(*http));
 	if (!http)
 		return diag_set(reterr, -ENOMEM, "out of memory");

@@ -198,3 +198,44 @@ def test_one_has_no_plural(millrace, tmp_path):
     assert '"1 sample."' in (tmp_path / 'page.html').read_text()
     data.write_bytes(perf_file.build([attr], {}, records=lost))
     assert ': 1 record, 0.0 MB, of 1 recording\n' in millrace('merge', '-o', tmp_path / 'merged', data).err
+
+
+LOADED_LATER = {
+    'libdw': 'libdw1', 'liblzma': 'liblzma5', 'libncursesw': 'libncursesw6', 'libprotobuf-c': 'libprotobuf-c1',
+    'libseccomp': 'libseccomp2', 'libsqlite3': 'libsqlite3-0', 'libtraceevent': 'libtraceevent1', 'libzstd': 'libzstd1',
+}
+
+
+@pytest.mark.skipif(not shutil.which('readelf'), reason='readelf is not installed')
+def test_libraries_that_recording_does_without_are_not_loaded_at_the_start():
+    """What the packages name instead, as their tools see only what is linked."""
+    dynamic = subprocess.run(['readelf', '-d', MILLRACE], capture_output=True, text=True, check=True).stdout
+    needed = re.findall(r'NEEDED.*\[(.*?)\.so', dynamic)
+    assert 'libelf' in needed or not needed  # static
+    assert not set(needed) & {*LOADED_LATER, 'libtinfo', 'libm', 'libcurl', 'libpfm', 'libcapstone'}
+    control = (ROOT / 'debian/control').read_text()
+    assert all(re.search(rf'^ {package}\b', control, re.M) for package in LOADED_LATER.values())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
+@pytest.mark.parametrize('library, command, text', [
+    ('libsqlite3.so.0', ['export', '--format=sqlite', '-o', 'out.db'], 'libsqlite3.so.0, which is not installed'),
+    ('libprotobuf-c.so.1', ['export', '--format=pprof', '-o', 'out.gz'], 'libprotobuf-c.so.1, which is not installed'),
+    ('libtraceevent.so.1', ['script'], 'libtraceevent.so.1, which is not installed'),
+    ('libzstd.so.1', ['report'], 'zstd'),
+])
+def test_a_library_that_is_missing_is_named(tmp_path, library, command, text):
+    """It may be missing where the program was copied to."""
+    found = subprocess.run(['/sbin/ldconfig', '-p'], capture_output=True, text=True, check=True).stdout
+    paths = re.findall(rf'{re.escape(library)} .*=> (\S+)', found)
+    if not paths:
+        pytest.skip(f'{library} is not installed')
+    data = tmp_path / 'perf.data'
+    words = ['record', '-q', '-z', '-e', 'sched:sched_process_exit', '-o', data, '--', 'true']
+    record = subprocess.run([MILLRACE, *words], capture_output=True, text=True)
+    if record.returncode:
+        pytest.skip(f'sched:sched_process_exit cannot be recorded: {record.stderr}')
+    hide = ' && '.join(f'mount --bind /dev/null {path}' for path in paths)
+    hidden = ['unshare', '-m', 'sh', '-c', f'{hide} && exec "$0" "$@"', MILLRACE]
+    done = subprocess.run([*hidden, *command, '-i', data], cwd=tmp_path, capture_output=True, text=True)
+    assert text in done.stderr and done.stderr.startswith('millrace: '), done

@@ -38,6 +38,7 @@
 #include "stream/producers.h"
 #include "stream/staging.h"
 #include "stream/writer.h"
+#include "sysinfo/library.h"
 #include "tests/fake/fake_elf.h"
 #include "unwind/object.h"
 #include "unwind/unwind.h"
@@ -48,17 +49,16 @@ void *__real_calloc(size_t nr, size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 void *__real_reallocarray(void *old, size_t nr, size_t bytes);
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
-/* What libzstd allocates is not seen here: it fails as a whole. Weak: not in each build. */
-size_t __real_ZSTD_decompressDCtx(void *context, void *to, size_t room, const void *from, size_t len)
-	__attribute__((weak));
-size_t __real_ZSTD_decompressStream(void *context, void *to, void *from) __attribute__((weak));
+/* What libzstd allocates is not seen here: it fails as a whole. It is loaded (sysinfo/library.h). */
+static size_t (*real_decompress)(void *context, void *to, size_t room, const void *from, size_t len);
+static size_t (*real_decompress_stream)(void *context, void *to, void *from);
+bool __real_library_load(const char *file, const struct library_function *functions, size_t nr);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t nr, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
 void *__wrap_reallocarray(void *old, size_t nr, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-size_t __wrap_ZSTD_decompressDCtx(void *context, void *to, size_t room, const void *from, size_t len);
-size_t __wrap_ZSTD_decompressStream(void *context, void *to, void *from);
+bool __wrap_library_load(const char *file, const struct library_function *functions, size_t nr);
 
 static size_t countdown; /* 0: none fails */
 
@@ -97,14 +97,32 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
 
 static const size_t zstd_has_no_memory = (size_t)-64; /* ZSTD_error_memory_allocation of <zstd_errors.h> */
 
-size_t __wrap_ZSTD_decompressDCtx(void *context, void *to, size_t room, const void *from, size_t len)
+static size_t decompress(void *context, void *to, size_t room, const void *from, size_t len)
 {
-	return fails() ? zstd_has_no_memory : __real_ZSTD_decompressDCtx(context, to, room, from, len);
+	return fails() ? zstd_has_no_memory : real_decompress(context, to, room, from, len);
 }
 
-size_t __wrap_ZSTD_decompressStream(void *context, void *to, void *from)
+static size_t decompress_stream(void *context, void *to, void *from)
 {
-	return fails() ? zstd_has_no_memory : __real_ZSTD_decompressStream(context, to, from);
+	return fails() ? zstd_has_no_memory : real_decompress_stream(context, to, from);
+}
+
+bool __wrap_library_load(const char *file, const struct library_function *functions, size_t nr)
+{
+	size_t (*const own)(void *, void *, size_t, const void *, size_t) = decompress;
+	size_t (*const own_stream)(void *, void *, void *) = decompress_stream;
+	const bool loaded = __real_library_load(file, functions, nr);
+
+	for (size_t i = 0; i < nr; i++) {
+		if (!strcmp(functions[i].name, "ZSTD_decompressDCtx")) {
+			memcpy(&real_decompress, functions[i].to, sizeof(real_decompress));
+			memcpy(functions[i].to, &own, sizeof(own));
+		} else if (!strcmp(functions[i].name, "ZSTD_decompressStream")) {
+			memcpy(&real_decompress_stream, functions[i].to, sizeof(real_decompress_stream));
+			memcpy(functions[i].to, &own_stream, sizeof(own_stream));
+		}
+	}
+	return loaded;
 }
 
 /*

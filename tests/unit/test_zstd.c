@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "compress/zstd.h"
+#include "sysinfo/library.h"
 
 enum { BYTES = 300000 };
 
@@ -21,10 +22,24 @@ static unsigned older; /* than the functions that are used */
 #include <zstd.h>
 #define CAN_CHAIN (ZSTD_VERSION_NUMBER >= 10504 || ZSTD_VERSION_NUMBER < 10500)
 
-/* Instead of the library's. */
-unsigned ZSTD_versionNumber(void)
+bool __real_library_load(const char *file, const struct library_function *functions, size_t nr);
+bool __wrap_library_load(const char *file, const struct library_function *functions, size_t nr);
+
+static unsigned version_number(void)
 {
 	return older ? 10503 : ZSTD_VERSION_NUMBER;
+}
+
+/* The version is told instead of the library. */
+bool __wrap_library_load(const char *file, const struct library_function *functions, size_t nr)
+{
+	unsigned (*const own)(void) = version_number;
+	const bool loaded = __real_library_load(file, functions, nr);
+
+	for (size_t i = 0; i < nr; i++)
+		if (!strcmp(functions[i].name, "ZSTD_versionNumber"))
+			memcpy(functions[i].to, &own, sizeof(own));
+	return loaded;
 }
 #else
 #define CAN_CHAIN 0

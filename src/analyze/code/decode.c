@@ -116,7 +116,7 @@ int code_decode(const struct code_bytes *bytes, enum code_syntax syntax, struct 
 	csh decoder;
 
 	if (!load_capstone())
-		return diag_set(reterr, -ENOTSUP, "libcapstone, which decodes instructions, is not installed");
+		return diag_set(reterr, -ENOTSUP, "libcapstone, which decodes instructions, %s", library_problem());
 	if (!open_decoder(bytes->machine, syntax, &decoder))
 		return diag_set(reterr, -ENOTSUP, "code of this kind of CPU is not decoded");
 	cs_insn *instruction = capstone.malloc(decoder);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,72 @@
 #include "base/log.h"
 #include "base/span.h"
 #include "base/text.h"
+#include "sysinfo/library.h"
+
+/* Loaded when a recording has formats of tracepoints: its relocations would slow the start of every command. */
+static struct {
+	__typeof__(tep_alloc) *tep_alloc;
+	__typeof__(tep_find_any_field) *tep_find_any_field;
+	__typeof__(tep_find_event) *tep_find_event;
+	__typeof__(tep_free) *tep_free;
+	__typeof__(tep_get_long_size) *tep_get_long_size;
+	__typeof__(tep_parse_event) *tep_parse_event;
+	__typeof__(tep_parse_kallsyms) *tep_parse_kallsyms;
+	__typeof__(tep_parse_printk_formats) *tep_parse_printk_formats;
+	__typeof__(tep_parse_saved_cmdlines) *tep_parse_saved_cmdlines;
+	__typeof__(tep_print_event) *tep_print_event;
+	__typeof__(tep_print_field) *tep_print_field;
+	__typeof__(tep_set_file_bigendian) *tep_set_file_bigendian;
+	__typeof__(tep_set_flag) *tep_set_flag;
+	__typeof__(tep_set_function_resolver) *tep_set_function_resolver;
+	__typeof__(tep_set_local_bigendian) *tep_set_local_bigendian;
+	__typeof__(tep_set_loglevel) *tep_set_loglevel;
+	__typeof__(tep_set_long_size) *tep_set_long_size;
+	__typeof__(tep_set_page_size) *tep_set_page_size;
+	__typeof__(trace_seq_destroy) *trace_seq_destroy;
+	__typeof__(trace_seq_init) *trace_seq_init;
+	__typeof__(trace_seq_reset) *trace_seq_reset;
+} library;
+
+static bool traceevent_loaded;
+
+static void load_traceevent(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(tep_alloc, &library.tep_alloc),
+		LIBRARY_FUNCTION(tep_find_any_field, &library.tep_find_any_field),
+		LIBRARY_FUNCTION(tep_find_event, &library.tep_find_event),
+		LIBRARY_FUNCTION(tep_free, &library.tep_free),
+		LIBRARY_FUNCTION(tep_get_long_size, &library.tep_get_long_size),
+		LIBRARY_FUNCTION(tep_parse_event, &library.tep_parse_event),
+		LIBRARY_FUNCTION(tep_parse_kallsyms, &library.tep_parse_kallsyms),
+		LIBRARY_FUNCTION(tep_parse_printk_formats, &library.tep_parse_printk_formats),
+		LIBRARY_FUNCTION(tep_parse_saved_cmdlines, &library.tep_parse_saved_cmdlines),
+		LIBRARY_FUNCTION(tep_print_event, &library.tep_print_event),
+		LIBRARY_FUNCTION(tep_print_field, &library.tep_print_field),
+		LIBRARY_FUNCTION(tep_set_file_bigendian, &library.tep_set_file_bigendian),
+		LIBRARY_FUNCTION(tep_set_flag, &library.tep_set_flag),
+		LIBRARY_FUNCTION(tep_set_function_resolver, &library.tep_set_function_resolver),
+		LIBRARY_FUNCTION(tep_set_local_bigendian, &library.tep_set_local_bigendian),
+		LIBRARY_FUNCTION(tep_set_loglevel, &library.tep_set_loglevel),
+		LIBRARY_FUNCTION(tep_set_long_size, &library.tep_set_long_size),
+		LIBRARY_FUNCTION(tep_set_page_size, &library.tep_set_page_size),
+		LIBRARY_FUNCTION(trace_seq_destroy, &library.trace_seq_destroy),
+		LIBRARY_FUNCTION(trace_seq_init, &library.trace_seq_init),
+		LIBRARY_FUNCTION(trace_seq_reset, &library.trace_seq_reset),
+	};
+
+	traceevent_loaded = library_load("libtraceevent.so.1", functions, sizeof(functions) / sizeof(functions[0]));
+}
+
+/* false: it is not installed. Any thread. */
+static bool traceevent_is_here(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_traceevent);
+	return traceevent_loaded;
+}
 
 /*
  * A plan: the text of a tracepoint's sample, worked out once for the event instead of for each sample, from what
@@ -99,7 +166,7 @@ static bool find_number(struct tep_event *event, const struct tep_print_arg *arg
 	}
 	if (arg->type != TEP_PRINT_FIELD)
 		return false;
-	const struct tep_format_field *field = tep_find_any_field(event, arg->field.name);
+	const struct tep_format_field *field = library.tep_find_any_field(event, arg->field.name);
 	if (!field || field->flags & TEP_FIELD_IS_DYNAMIC || !(field->flags & TEP_FIELD_IS_ARRAY) == element)
 		return false;
 	ret->bytes = element ? field->elementsize : (unsigned)field->size;
@@ -115,7 +182,7 @@ static bool find_string(struct tep_event *event, const struct tep_print_arg *arg
 	const char *name = arg->type == TEP_PRINT_FIELD    ? arg->field.name
 			   : arg->type == TEP_PRINT_STRING ? arg->string.string
 							   : NULL;
-	const struct tep_format_field *field = name ? tep_find_any_field(event, name) : NULL;
+	const struct tep_format_field *field = name ? library.tep_find_any_field(event, name) : NULL;
 
 	if (!field || ret->width)
 		return false;
@@ -187,7 +254,7 @@ static bool plan_format(struct plan *plan, struct tep_event *event)
 static struct plan *plan_make(struct tep_event *event)
 {
 	if (event->handler || event->flags & (TEP_EVENT_FL_FAILED | TEP_EVENT_FL_PRINTRAW) ||
-	    !event->print_fmt.format || tep_get_long_size(event->tep) != LONG_BYTES)
+	    !event->print_fmt.format || library.tep_get_long_size(event->tep) != LONG_BYTES)
 		return NULL;
 	struct plan *plan = calloc(1, sizeof(*plan));
 	if (plan && !plan_format(plan, event)) {
@@ -366,8 +433,8 @@ void tracepoints_close(struct tracepoints *tracepoints)
 		tracepoint_fini(&tracepoints->known[i]);
 	free(tracepoints->known);
 	buf_fini(&tracepoints->copy);
-	trace_seq_destroy(&tracepoints->text);
-	tep_free(tracepoints->tep);
+	library.trace_seq_destroy(&tracepoints->text);
+	library.tep_free(tracepoints->tep);
 	free(tracepoints);
 }
 
@@ -484,11 +551,11 @@ static int add_format(struct tracepoints *tracepoints, struct cursor *at, const 
 	tracepoints->nr_formats++;
 	/* Its size must be that of the text: the parser reads past a NUL that comes earlier. */
 	struct tep_event *event = NULL;
-	if (tep_parse_event(tracepoints->tep, text, strlen(text), system) == TEP_ERRNO__MEM_ALLOC_FAILED)
+	if (library.tep_parse_event(tracepoints->tep, text, strlen(text), system) == TEP_ERRNO__MEM_ALLOC_FAILED)
 		return -ENOMEM;
 	const char *id = strstr(text, "\nID:");
 	if (id)
-		event = tep_find_event(tracepoints->tep, atoi(id + 4));
+		event = library.tep_find_event(tracepoints->tep, atoi(id + 4));
 	return event ? add_known(tracepoints, event) : 0;
 }
 
@@ -530,10 +597,10 @@ static int read_front(struct tracepoints *tracepoints, struct cursor *at)
 	uint32_t page_bytes = cursor_u32(at);
 	if (at->bad || big || (long_bytes != 4 && long_bytes != 8) || page_bytes > INT32_MAX)
 		return -EBADMSG;
-	tep_set_file_bigendian(tracepoints->tep, TEP_LITTLE_ENDIAN);
-	tep_set_local_bigendian(tracepoints->tep, TEP_LITTLE_ENDIAN);
-	tep_set_long_size(tracepoints->tep, (int)long_bytes);
-	tep_set_page_size(tracepoints->tep, (int)page_bytes);
+	library.tep_set_file_bigendian(tracepoints->tep, TEP_LITTLE_ENDIAN);
+	library.tep_set_local_bigendian(tracepoints->tep, TEP_LITTLE_ENDIAN);
+	library.tep_set_long_size(tracepoints->tep, (int)long_bytes);
+	library.tep_set_page_size(tracepoints->tep, (int)page_bytes);
 
 	for (unsigned i = 0; i < 2; i++) { /* header_page, header_event: nothing that a sample needs */
 		const char *name = take_word(at);
@@ -557,27 +624,31 @@ static int read_names(struct tracepoints *tracepoints, struct cursor *at)
 	if (err)
 		return err;
 	if (*kallsyms)
-		tep_parse_kallsyms(tracepoints->tep, kallsyms);
+		library.tep_parse_kallsyms(tracepoints->tep, kallsyms);
 	if (*formats)
-		tep_parse_printk_formats(tracepoints->tep, formats);
+		library.tep_parse_printk_formats(tracepoints->tep, formats);
 	if (comms && *comms)
-		tep_parse_saved_cmdlines(tracepoints->tep, comms);
+		library.tep_parse_saved_cmdlines(tracepoints->tep, comms);
 	return 0;
 }
 
 int tracepoints_open(struct span blob, struct tracepoints **ret, struct diag *reterr)
 {
-	AUTO_TRACEPOINTS struct tracepoints *tracepoints = calloc(1, sizeof(*tracepoints));
 	struct cursor at = cursor_over(blob);
 
+	if (!traceevent_is_here())
+		return diag_set(reterr, -ENOTSUP,
+				"fields of tracepoints need libtraceevent.so.1, which %s (Debian: libtraceevent1)",
+				library_problem());
+	AUTO_TRACEPOINTS struct tracepoints *tracepoints = calloc(1, sizeof(*tracepoints));
 	if (!tracepoints)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	tep_set_loglevel(TEP_LOG_NONE);
-	trace_seq_init(&tracepoints->text);
-	tracepoints->tep = tep_alloc();
+	library.tep_set_loglevel(TEP_LOG_NONE);
+	library.trace_seq_init(&tracepoints->text);
+	tracepoints->tep = library.tep_alloc();
 	if (!tracepoints->tep)
 		return diag_set(reterr, -ENOMEM, "out of memory");
-	tep_set_flag(tracepoints->tep, TEP_NSEC_OUTPUT);
+	library.tep_set_flag(tracepoints->tep, TEP_NSEC_OUTPUT);
 
 	int err = read_front(tracepoints, &at);
 	if (!err)
@@ -611,7 +682,7 @@ void tracepoints_set_resolver(struct tracepoints *tracepoints,
 {
 	tracepoints->resolve = resolve;
 	tracepoints->resolve_ctx = ctx;
-	tep_set_function_resolver(tracepoints->tep, resolve_function, tracepoints);
+	library.tep_set_function_resolver(tracepoints->tep, resolve_function, tracepoints);
 }
 
 const char *tracepoint_name(const struct tracepoints *tracepoints, uint64_t id)
@@ -642,8 +713,8 @@ static void print_event(struct tracepoints *tracepoints, struct span raw, uint32
 {
 	struct tep_record record = {.cpu = (int)cpu, .size = (int)raw.len, .data = (void *)(uintptr_t)raw.ptr};
 
-	trace_seq_reset(&tracepoints->text);
-	tep_print_event(tracepoints->tep, &tracepoints->text, &record, "%s", TEP_PRINT_INFO);
+	library.trace_seq_reset(&tracepoints->text);
+	library.tep_print_event(tracepoints->tep, &tracepoints->text, &record, "%s", TEP_PRINT_INFO);
 	buf_put(out, tracepoints->text.buffer, tracepoints->text.len);
 }
 
@@ -789,7 +860,7 @@ int tracepoint_print_field(struct tracepoints *tracepoints, struct span raw, con
 			   struct tracepoint_field *ret, struct buf *out)
 {
 	const struct tracepoint *tracepoint = tracepoint_of(tracepoints, raw);
-	struct tep_format_field *field = tracepoint ? tep_find_any_field(tracepoint->event, query->name) : NULL;
+	struct tep_format_field *field = tracepoint ? library.tep_find_any_field(tracepoint->event, query->name) : NULL;
 	AUTO_BUF struct buf text = {0};
 
 	if (!field)
@@ -812,13 +883,13 @@ int tracepoint_print_field(struct tracepoints *tracepoints, struct span raw, con
 			return 0;
 		}
 	}
-	trace_seq_reset(&tracepoints->text);
+	library.trace_seq_reset(&tracepoints->text);
 	tracepoints->copy.len = 0; /* with a NUL behind it, as in tracepoint_print() */
 	buf_put(&tracepoints->copy, raw.ptr, raw.len);
 	buf_put_u64(&tracepoints->copy, 0);
 	if (tracepoints->copy.failed)
 		return 0;
-	tep_print_field(&tracepoints->text, tracepoints->copy.data, field);
+	library.tep_print_field(&tracepoints->text, tracepoints->copy.data, field);
 	buf_put(out, tracepoints->text.buffer, tracepoints->text.len);
 	return 0;
 }
@@ -851,5 +922,5 @@ bool tracepoint_has_field(const struct tracepoints *tracepoints, uint64_t id, co
 {
 	const struct tracepoint *tracepoint = find(tracepoints, id);
 
-	return tracepoint && tep_find_any_field(tracepoint->event, name);
+	return tracepoint && library.tep_find_any_field(tracepoint->event, name);
 }

@@ -38,6 +38,56 @@
 #include "perfdata/object_id.h"
 #include "read/session.h"
 #include "sysinfo/elf_file.h"
+#include "sysinfo/library.h"
+
+/* Loaded when a kernel module is looked at: with what it needs it would slow the start of every command. */
+static struct {
+	__typeof__(dwarf_getelf) *dwarf_getelf;
+	__typeof__(dwfl_begin) *dwfl_begin;
+	__typeof__(dwfl_end) *dwfl_end;
+	__typeof__(dwfl_module_getdwarf) *dwfl_module_getdwarf;
+	__typeof__(dwfl_module_getelf) *dwfl_module_getelf;
+	__typeof__(dwfl_offline_section_address) *dwfl_offline_section_address;
+	__typeof__(dwfl_report_end) *dwfl_report_end;
+	__typeof__(dwfl_report_offline) *dwfl_report_offline;
+} libdw;
+
+/* Nothing is looked for: what is to be read was opened before. */
+static int find_nothing(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
+			const char *link, GElf_Word checksum, char **ret_file)
+{
+	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)checksum, (void)ret_file;
+	return -1;
+}
+
+static bool libdw_loaded;
+static Dwfl_Callbacks libdw_callbacks = {.find_debuginfo = find_nothing};
+
+static void load_libdw(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(dwarf_getelf, &libdw.dwarf_getelf),
+		LIBRARY_FUNCTION(dwfl_begin, &libdw.dwfl_begin),
+		LIBRARY_FUNCTION(dwfl_end, &libdw.dwfl_end),
+		LIBRARY_FUNCTION(dwfl_module_getdwarf, &libdw.dwfl_module_getdwarf),
+		LIBRARY_FUNCTION(dwfl_module_getelf, &libdw.dwfl_module_getelf),
+		LIBRARY_FUNCTION(dwfl_offline_section_address, &libdw.dwfl_offline_section_address),
+		LIBRARY_FUNCTION(dwfl_report_end, &libdw.dwfl_report_end),
+		LIBRARY_FUNCTION(dwfl_report_offline, &libdw.dwfl_report_offline),
+	};
+
+	libdw_loaded = library_load("libdw.so.1", functions, sizeof(functions) / sizeof(functions[0]));
+	libdw_callbacks.section_address = libdw.dwfl_offline_section_address;
+}
+
+/* false: it is not installed. Any thread. */
+static bool libdw_is_here(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_libdw);
+	return libdw_loaded;
+}
 
 enum {
 	MAX_OPEN = 32,   /* objects of a part */
@@ -206,7 +256,7 @@ static void object_close(struct object *object)
 	dwarf_free(object->dwarf);
 	dwarf_free(object->alternate);
 	if (object->dwfl)
-		dwfl_end(object->dwfl);
+		libdw.dwfl_end(object->dwfl);
 	free(object->parts);
 	elf_end(object->runtime);
 	if (object->runtime_fd >= 0)
@@ -412,14 +462,6 @@ static char *path_of(struct pool *pool, int fd)
 	return len > 0 && path[0] == '/' ? pool_text(pool, path, (size_t)len) : NULL;
 }
 
-/* Nothing is looked for: what is to be read was opened before. */
-static int find_nothing(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base, const char *file,
-			const char *link, GElf_Word checksum, char **ret_file)
-{
-	(void)module, (void)userdata, (void)name, (void)base, (void)file, (void)link, (void)checksum, (void)ret_file;
-	return -1;
-}
-
 /*
  * The kernel puts sections of code behind one another, in the order of the file, but those of initialisation elsewhere;
  * libdwfl puts all sections behind one another. A map begins with .text. Source: layout_sections() of the kernel.
@@ -450,24 +492,22 @@ static void module_find_code(struct object *object, Elf *elf)
 /* Kernel modules are relocatable files: their sections have no addresses before they are loaded. */
 static void module_open(struct object *object, int fd)
 {
-	static const Dwfl_Callbacks callbacks = {.find_debuginfo = find_nothing,
-						 .section_address = dwfl_offline_section_address};
 	Dwarf_Addr bias;
 
-	if (fd >= 0 && elf_file_is_refused(fd)) {
+	if (fd >= 0 && (elf_file_is_refused(fd) || !libdw_is_here())) {
 		close(fd);
 		return;
 	}
-	object->dwfl = fd < 0 ? NULL : dwfl_begin(&callbacks);
-	Dwfl_Module *module = object->dwfl ? dwfl_report_offline(object->dwfl, object->dso->name, "", fd) : NULL;
+	object->dwfl = fd < 0 ? NULL : libdw.dwfl_begin(&libdw_callbacks);
+	Dwfl_Module *module = object->dwfl ? libdw.dwfl_report_offline(object->dwfl, object->dso->name, "", fd) : NULL;
 	if (!module && fd >= 0)
 		close(fd);
-	if (!module || dwfl_report_end(object->dwfl, NULL, NULL))
+	if (!module || libdw.dwfl_report_end(object->dwfl, NULL, NULL))
 		return;
-	Dwarf *relocated = dwfl_module_getdwarf(module, &bias);
-	object->dwarf = relocated ? dwarf_open_elf(dwarf_getelf(relocated)) : NULL;
+	Dwarf *relocated = libdw.dwfl_module_getdwarf(module, &bias);
+	object->dwarf = relocated ? dwarf_open_elf(libdw.dwarf_getelf(relocated)) : NULL;
 	if (object->dwarf)
-		module_find_code(object, dwfl_module_getelf(module, &bias));
+		module_find_code(object, libdw.dwfl_module_getelf(module, &bias));
 }
 
 /* false: there are none. */

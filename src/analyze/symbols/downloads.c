@@ -89,7 +89,7 @@ int downloads_check(const struct download_options *options, struct diag *reterr)
 		return diag_set(reterr, -EINVAL,
 				"no server is named: --debuginfod=URL, or DEBUGINFOD_URLS in the environment");
 	if (!load_library())
-		return diag_set(reterr, -EINVAL, "libdebuginfod.so.1 is not installed");
+		return diag_set(reterr, -EINVAL, "libdebuginfod.so.1 %s", library_problem());
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "config.h"
 #include "sysinfo/elf_file.h"
 #include "sysinfo/elf_note.h"
+#include "sysinfo/library.h"
 #include "sysinfo/object_file.h"
 
 #ifdef HAVE_LZMA
@@ -142,12 +144,44 @@ int elf_source_open_image(void *image, size_t len, const struct elf_id *expect, 
 }
 
 #ifdef HAVE_LZMA
-/* 0; -EBADMSG, -ENOMEM. */
+/* Few files have what it unpacks. */
+static struct {
+	__typeof__(lzma_code) *code;
+	__typeof__(lzma_end) *end;
+	__typeof__(lzma_stream_decoder) *stream_decoder;
+} lzma;
+
+static bool lzma_loaded;
+
+static void load_lzma(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(lzma_code, &lzma.code),
+		LIBRARY_FUNCTION(lzma_end, &lzma.end),
+		LIBRARY_FUNCTION(lzma_stream_decoder, &lzma.stream_decoder),
+	};
+
+	lzma_loaded = library_load("liblzma.so.5", functions, sizeof(functions) / sizeof(functions[0]));
+}
+
+/* false: it is not installed. Any thread. */
+static bool lzma_is_here(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_lzma);
+	return lzma_loaded;
+}
+
+/* 0; -EBADMSG, -ENOMEM, -ENOTSUP. */
 static int unpack_xz(const Elf_Data *packed, struct buf *ret)
 {
 	enum { STEP_BYTES = 1 << 18 };
 	lzma_stream stream = LZMA_STREAM_INIT;
-	lzma_ret state = lzma_stream_decoder(&stream, ELF_MINI_MAX_BYTES, 0);
+
+	if (!lzma_is_here())
+		return -ENOTSUP;
+	lzma_ret state = lzma.stream_decoder(&stream, ELF_MINI_MAX_BYTES, 0);
 
 	stream.next_in = packed->d_buf;
 	stream.avail_in = packed->d_size;
@@ -156,10 +190,10 @@ static int unpack_xz(const Elf_Data *packed, struct buf *ret)
 		if (!stream.next_out)
 			break;
 		stream.avail_out = STEP_BYTES;
-		state = lzma_code(&stream, LZMA_FINISH);
+		state = lzma.code(&stream, LZMA_FINISH);
 		ret->len += STEP_BYTES - stream.avail_out;
 	}
-	lzma_end(&stream);
+	lzma.end(&stream);
 	return ret->failed ? -ENOMEM : state == LZMA_STREAM_END ? 0 : -EBADMSG;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "analyze/dwarf/cache_files.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "sysinfo/library.h"
 
 #ifndef LANDLOCK_ACCESS_FS_TRUNCATE
 #define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14) /* <linux/landlock.h> of Linux 6.2, ABI 3 */
@@ -204,10 +206,31 @@ static const int of_network[] = {
 	SCMP_SYS(socket), SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4),
 };
 
+/* Recording does without it. */
+static struct {
+	__typeof__(seccomp_init) *init;
+	__typeof__(seccomp_load) *load;
+	__typeof__(seccomp_release) *release;
+	__typeof__(seccomp_rule_add) *rule_add;
+} seccomp;
+
+/* false: it is not installed. */
+static bool load_library(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(seccomp_init, &seccomp.init),
+		LIBRARY_FUNCTION(seccomp_load, &seccomp.load),
+		LIBRARY_FUNCTION(seccomp_release, &seccomp.release),
+		LIBRARY_FUNCTION(seccomp_rule_add, &seccomp.rule_add),
+	};
+
+	return library_load("libseccomp.so.2", functions, sizeof(functions) / sizeof(functions[0]));
+}
+
 static int forbid(scmp_filter_ctx filter, const int *calls, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
-		int err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
+		int err = seccomp.rule_add(filter, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
 		/* -EDOM: this architecture does not have it. */
 		if (err && err != -EDOM)
 			return err;
@@ -218,14 +241,16 @@ static int forbid(scmp_filter_ctx filter, const int *calls, size_t nr)
 /* 0 or -errno. */
 static int restrict_calls(enum sandbox_flags flags)
 {
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	if (!load_library())
+		return -ELIBACC;
+	scmp_filter_ctx filter = seccomp.init(SCMP_ACT_ALLOW);
 	int err = filter ? forbid(filter, forbidden, sizeof(forbidden) / sizeof(forbidden[0])) : -ENOMEM;
 
 	if (!err && !(flags & (SANDBOX_DOWNLOADS | SANDBOX_NETWORK)))
 		err = forbid(filter, of_network, sizeof(of_network) / sizeof(of_network[0]));
 	if (!err)
-		err = seccomp_load(filter); /* sets no_new_privs, too */
-	seccomp_release(filter);
+		err = seccomp.load(filter); /* sets no_new_privs, too */
+	seccomp.release(filter);
 	return err;
 }
 

@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/diag.h"
+#include "sysinfo/library.h"
 
 /* Behind our own headers: term.h has macros with names such as `tab`. */
 #include <term.h>
@@ -36,6 +38,91 @@ static volatile sig_atomic_t terminated; /* the signal */
 static const int endings[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT};
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
 
+/*
+ * Loaded when a table is to be shown: with libtinfo, which it needs, it would slow the start of every command. Macros
+ * of curses.h that call a function are of no use here.
+ */
+static struct {
+	__typeof__(clearok) *clearok;
+	__typeof__(delscreen) *delscreen;
+	__typeof__(endwin) *endwin;
+	__typeof__(has_colors) *has_colors;
+	__typeof__(init_pair) *init_pair;
+	__typeof__(newterm) *newterm;
+	__typeof__(noecho) *noecho;
+	__typeof__(nonl) *nonl;
+	__typeof__(set_escdelay) *set_escdelay;
+	__typeof__(start_color) *start_color;
+	__typeof__(ungetch) *ungetch;
+	__typeof__(use_default_colors) *use_default_colors;
+	__typeof__(waddch) *waddch;
+	__typeof__(waddnstr) *waddnstr;
+	__typeof__(wattrset) *wattrset;
+	__typeof__(werase) *werase;
+	__typeof__(wgetch) *wgetch;
+	__typeof__(wmove) *wmove;
+	__typeof__(wrefresh) *wrefresh;
+	__typeof__(cbreak) *cbreak;
+	__typeof__(curs_set) *curs_set;
+	__typeof__(keypad) *keypad;
+	__typeof__(nodelay) *nodelay;
+	__typeof__(noraw) *noraw;
+	__typeof__(raw) *raw;
+	__typeof__(setupterm) *setupterm;
+	__typeof__(tigetstr) *tigetstr;
+	WINDOW **window; /* the variable stdscr */
+} curses;
+
+/* false: it is not installed. */
+static bool load_library(void)
+{
+	static const struct library_function functions[] = {
+		LIBRARY_FUNCTION(clearok, &curses.clearok),
+		LIBRARY_FUNCTION(delscreen, &curses.delscreen),
+		LIBRARY_FUNCTION(endwin, &curses.endwin),
+		LIBRARY_FUNCTION(has_colors, &curses.has_colors),
+		LIBRARY_FUNCTION(init_pair, &curses.init_pair),
+		LIBRARY_FUNCTION(newterm, &curses.newterm),
+		LIBRARY_FUNCTION(noecho, &curses.noecho),
+		LIBRARY_FUNCTION(nonl, &curses.nonl),
+		LIBRARY_FUNCTION(set_escdelay, &curses.set_escdelay),
+		LIBRARY_FUNCTION(start_color, &curses.start_color),
+		LIBRARY_FUNCTION(ungetch, &curses.ungetch),
+		LIBRARY_FUNCTION(use_default_colors, &curses.use_default_colors),
+		LIBRARY_FUNCTION(waddch, &curses.waddch),
+		LIBRARY_FUNCTION(waddnstr, &curses.waddnstr),
+		LIBRARY_FUNCTION(wattrset, &curses.wattrset),
+		LIBRARY_FUNCTION(werase, &curses.werase),
+		LIBRARY_FUNCTION(wgetch, &curses.wgetch),
+		LIBRARY_FUNCTION(wmove, &curses.wmove),
+		LIBRARY_FUNCTION(wrefresh, &curses.wrefresh),
+		LIBRARY_FUNCTION(cbreak, &curses.cbreak),
+		LIBRARY_FUNCTION(curs_set, &curses.curs_set),
+		LIBRARY_FUNCTION(keypad, &curses.keypad),
+		LIBRARY_FUNCTION(nodelay, &curses.nodelay),
+		LIBRARY_FUNCTION(noraw, &curses.noraw),
+		LIBRARY_FUNCTION(raw, &curses.raw),
+		LIBRARY_FUNCTION(setupterm, &curses.setupterm),
+		LIBRARY_FUNCTION(tigetstr, &curses.tigetstr),
+		LIBRARY_VARIABLE(stdscr, &curses.window),
+	};
+
+	return library_load("libncursesw.so.6", functions, sizeof(functions) / sizeof(functions[0]));
+}
+
+static WINDOW *window(void)
+{
+	return *curses.window;
+}
+
+/* By terminfo's name for it. NULL: the terminal cannot; -1: no such name. Source: tigetstr(3) */
+static bool can_move_cursor(void)
+{
+	const char *how = curses.tigetstr("cup");
+
+	return how && how != (char *)(intptr_t)-1;
+}
+
 bool screen_possible(const char **ret_why)
 {
 	const char *type = getenv("TERM");
@@ -45,9 +132,11 @@ bool screen_possible(const char **ret_why)
 		*ret_why = "standard input and output are not both terminals";
 	else if (!type || !*type || strcmp(type, "dumb") == 0)
 		*ret_why = "TERM names no terminal that can be drawn on";
-	else if (setupterm((char *)(uintptr_t)type, STDOUT_FILENO, &err) == ERR)
+	else if (!load_library())
+		*ret_why = "libncursesw.so.6 is not installed (Debian: libncursesw6)";
+	else if (curses.setupterm((char *)(uintptr_t)type, STDOUT_FILENO, &err) == ERR)
 		*ret_why = "terminfo does not know the terminal that TERM names";
-	else if (!cursor_address)
+	else if (!can_move_cursor())
 		*ret_why = "the terminal that TERM names cannot be drawn on";
 	else
 		return true;
@@ -62,7 +151,7 @@ static void at_ending(int signal_nr)
 /* The terminal must not stay as it is when a fault ends the process. */
 static void at_crash(int signal_nr)
 {
-	endwin();
+	curses.endwin();
 	signal(signal_nr, SIG_DFL);
 	raise(signal_nr);
 }
@@ -80,14 +169,14 @@ static void set_handlers(void)
 
 static void set_colours(bool colourless)
 {
-	if (colourless || !has_colors() || start_color() == ERR)
+	if (colourless || !curses.has_colors() || curses.start_color() == ERR)
 		return;
-	use_default_colors();
-	init_pair(SCREEN_LARGE, COLOR_RED, -1);
-	init_pair(SCREEN_MEDIUM, COLOR_GREEN, -1);
-	init_pair(SCREEN_DIM, COLOR_CYAN, -1);
-	init_pair(SCREEN_GAP, COLOR_RED, -1);
-	init_pair(SCREEN_SELECTED, COLOR_YELLOW, -1);
+	curses.use_default_colors();
+	curses.init_pair(SCREEN_LARGE, COLOR_RED, -1);
+	curses.init_pair(SCREEN_MEDIUM, COLOR_GREEN, -1);
+	curses.init_pair(SCREEN_DIM, COLOR_CYAN, -1);
+	curses.init_pair(SCREEN_GAP, COLOR_RED, -1);
+	curses.init_pair(SCREEN_SELECTED, COLOR_YELLOW, -1);
 }
 
 int screen_open(bool colourless, const struct screen_wait *wait, struct diag *reterr)
@@ -100,19 +189,19 @@ int screen_open(bool colourless, const struct screen_wait *wait, struct diag *re
 		return diag_set(reterr, -ENOTSUP, "%s", why);
 	setlocale(LC_CTYPE, "");
 	utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-	screen = newterm(NULL, stdout, stdin);
+	screen = curses.newterm(NULL, stdout, stdin);
 	if (!screen)
 		return diag_set(reterr, -ENOTSUP, "the terminal cannot be drawn on");
 	while_waiting = *wait;
 	terminated = 0;
 	set_handlers();
-	raw();
-	noecho();
-	nonl();
-	keypad(stdscr, TRUE);
-	nodelay(stdscr, TRUE);
-	set_escdelay(ESCAPE_DELAY_MS);
-	curs_set(0);
+	curses.raw();
+	curses.noecho();
+	curses.nonl();
+	curses.keypad(window(), TRUE);
+	curses.nodelay(window(), TRUE);
+	curses.set_escdelay(ESCAPE_DELAY_MS);
+	curses.curs_set(0);
 	set_colours(colourless);
 	return 0;
 }
@@ -121,8 +210,8 @@ void screen_close(void)
 {
 	if (!screen)
 		return;
-	endwin();
-	delscreen(screen);
+	curses.endwin();
+	curses.delscreen(screen);
 	screen = NULL;
 	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
 		signal(endings[i], SIG_DFL);
@@ -134,12 +223,12 @@ void screen_close(void)
 
 int screen_rows(void)
 {
-	return getmaxy(stdscr);
+	return getmaxy(window());
 }
 
 int screen_columns(void)
 {
-	return getmaxx(stdscr);
+	return getmaxx(window());
 }
 
 bool screen_utf8(void)
@@ -195,7 +284,7 @@ static attr_t attributes(int style)
 	int base = style % SCREEN_CURSOR;
 	attr_t attr = plain[base];
 
-	if (base >= SCREEN_LARGE && has_colors())
+	if (base >= SCREEN_LARGE && curses.has_colors())
 		attr |= (attr_t)COLOR_PAIR(base);
 	return style >= SCREEN_CURSOR ? attr | A_REVERSE : attr;
 }
@@ -204,21 +293,21 @@ static attr_t attributes(int style)
 static void put_character(const char *text, size_t bytes)
 {
 	if (bytes == 1 && (unsigned char)*text >= 0x80)
-		addch('?');
+		curses.waddch(window(), '?');
 	else
-		addnstr(text, (int)bytes);
+		curses.waddnstr(window(), text, (int)bytes);
 }
 
 int screen_put_from(int y, int x, int width, int style, const char *text, int skip)
 {
-	int drawn = 0, passed = 0, columns = getmaxx(stdscr);
+	int drawn = 0, passed = 0, columns = getmaxx(window());
 	size_t bytes;
 
-	if (y < 0 || y >= getmaxy(stdscr) || x < 0 || x >= columns)
+	if (y < 0 || y >= getmaxy(window()) || x < 0 || x >= columns)
 		return 0;
 	width = width < columns - x ? width : columns - x;
-	move(y, x);
-	attrset(attributes(style));
+	curses.wmove(window(), y, x);
+	curses.wattrset(window(), attributes(style));
 	for (; *text; text += bytes) {
 		int wide = character(text, &bytes);
 		if (passed < skip || (skip && !wide && !drawn)) { /* with what it is combined with */
@@ -230,7 +319,7 @@ int screen_put_from(int y, int x, int width, int style, const char *text, int sk
 		put_character(text, bytes);
 		drawn += wide;
 	}
-	attrset(A_NORMAL);
+	curses.wattrset(window(), A_NORMAL);
 	return drawn;
 }
 
@@ -241,34 +330,35 @@ int screen_put(int y, int x, int width, int style, const char *text)
 
 void screen_fill(int y, int x, int width, int style)
 {
-	if (y < 0 || y >= getmaxy(stdscr) || x < 0)
+	if (y < 0 || y >= getmaxy(window()) || x < 0)
 		return;
-	attrset(attributes(style));
-	for (; width > 0 && x < getmaxx(stdscr); width--, x++)
-		mvaddch(y, x, ' ');
-	attrset(A_NORMAL);
+	curses.wattrset(window(), attributes(style));
+	for (; width > 0 && x < getmaxx(window()); width--, x++)
+		if (curses.wmove(window(), y, x) != ERR)
+			curses.waddch(window(), ' ');
+	curses.wattrset(window(), A_NORMAL);
 }
 
 void screen_begin_work(void)
 {
-	noraw();
-	cbreak();
+	curses.noraw();
+	curses.cbreak();
 }
 
 void screen_end_work(void)
 {
-	raw();
-	clearok(stdscr, TRUE);
+	curses.raw();
+	curses.clearok(window(), TRUE);
 }
 
 void screen_clear(void)
 {
-	erase();
+	curses.werase(window());
 }
 
 void screen_show(void)
 {
-	refresh();
+	curses.wrefresh(window());
 }
 
 static int key_of(int key)
@@ -297,9 +387,9 @@ static int key_of(int key)
 /* Ctrl-Z: the shell comes back, and later we do. */
 static void suspend(void)
 {
-	endwin();
+	curses.endwin();
 	raise(SIGSTOP);
-	refresh();
+	curses.wrefresh(window());
 }
 
 static int wait_for_input(struct pollfd *wait, int timeout_ms)
@@ -316,10 +406,10 @@ bool screen_gives_up(void)
 {
 	int keys[TYPED_AHEAD], nr = 0, key = ERR;
 
-	while (nr < TYPED_AHEAD && (key = getch()) != ERR && key != KEY_CONTROL_C && key != KEY_ESCAPE)
+	while (nr < TYPED_AHEAD && (key = curses.wgetch(window())) != ERR && key != KEY_CONTROL_C && key != KEY_ESCAPE)
 		keys[nr++] = key;
 	while (nr > 0)
-		ungetch(keys[--nr]); /* the last one that is given back comes first */
+		curses.ungetch(keys[--nr]); /* the last one that is given back comes first */
 	return terminated || key == KEY_CONTROL_C || key == KEY_ESCAPE;
 }
 
@@ -328,7 +418,7 @@ int screen_key(int timeout_ms)
 	enum { CONTROL_Z = 26, CONTROL_L = 12 };
 
 	for (;;) {
-		int key = getch();
+		int key = curses.wgetch(window());
 		if (terminated)
 			return KEY_TERMINATED;
 		if (key == CONTROL_Z) {
@@ -336,7 +426,7 @@ int screen_key(int timeout_ms)
 			continue;
 		}
 		if (key == CONTROL_L) {
-			clearok(stdscr, TRUE);
+			curses.clearok(window(), TRUE);
 			return KEY_SIZE_CHANGED;
 		}
 		if (key != ERR)
