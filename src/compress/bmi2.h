@@ -9,11 +9,19 @@
 #include <stdbool.h>
 
 #ifdef __x86_64__
+#include <cpuid.h>
+
 #define BMI2_TARGET __attribute__((target("bmi,bmi2,lzcnt")))
+/*
+ * __builtin_cpu_supports() would ask the processor at each start of the program, and each of its questions is an exit
+ * of a virtual machine, 60 us together.
+ */
 static inline bool bmi2_is_here(void)
 {
-	/* lzcnt is of the same processors, and compilers differ in how to ask for it */
-	return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx2");
+	unsigned a, b, c, d, more_a, more_b, more_c, more_d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_BMI && b & bit_BMI2 &&
+	       __get_cpuid(0x80000001, &more_a, &more_b, &more_c, &more_d) && more_c & bit_LZCNT;
 }
 #else
 #define BMI2_TARGET
