@@ -16,6 +16,8 @@
 
 enum { FILE_MAX_BYTES = 1 << 20 };
 
+#define NO_LIMIT ((uint64_t)INT64_MAX & ~UINT64_C(0xffff)) /* pages have at most 64 KiB */
+
 /* The names of the two versions of control groups. */
 struct group_files {
 	const char *type; /* of the file system */
@@ -66,7 +68,8 @@ static uint64_t left_in_group(const char *dir, const struct group_files *files)
 	AUTO_BUF struct buf stat = {0};
 	uint64_t limit, usage;
 
-	if (!read_number(dir, files->limit, &limit) || !read_number(dir, files->usage, &usage))
+	/* Version 1 says "no limit" by the largest number of whole pages. Source: mem_cgroup_read_u64() */
+	if (!read_number(dir, files->limit, &limit) || limit >= NO_LIMIT || !read_number(dir, files->usage, &usage))
 		return UINT64_MAX;
 	if (asprintf(&path, "%s/memory.stat", dir) < 0)
 		path = NULL;

@@ -110,6 +110,21 @@ static void of_a_container_of_version_1(void **state)
 	assert_int_equal(AVAILABLE(MEMINFO, groups, limit, usage, {"proc/self/mountinfo", OTHER}), 800 * 1024);
 }
 
+/* Version 1 has a number for that, which depends on how large pages are. Such a group's use is not read. */
+static void of_a_group_of_version_1_without_a_limit(void **state)
+{
+	static const char *const limits[] = {"9223372036854771712\n", "9223372036854710272\n", "9223372036854775807\n"};
+	const struct file groups = {"proc/self/cgroup", "4:memory:/\n"},
+			  usage = {"v1/memory.usage_in_bytes", "18446744073709551000\n"},
+			  mounts = {"proc/self/mountinfo", "25 20 0:21 / /v1 rw - cgroup c rw,memory\n"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const struct file limit = {"v1/memory.limit_in_bytes", limits[i]};
+		assert_int_equal(AVAILABLE(MEMINFO, groups, limit, usage, mounts), 800 * 1024);
+	}
+}
+
 static void of_the_address_space(void **state)
 {
 	struct rlimit before;
@@ -198,6 +213,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(of_the_machine),
 		cmocka_unit_test(of_a_container),
 		cmocka_unit_test(of_a_container_of_version_1),
+		cmocka_unit_test(of_a_group_of_version_1_without_a_limit),
 		cmocka_unit_test(of_the_address_space),
 		cmocka_unit_test(addresses_count_where_they_are_limited),
 		cmocka_unit_test(peak_since_the_exec),

@@ -447,6 +447,7 @@ static void maps_of_hugetlbfs_are_memory(void **state)
 		 dir, dir, dir);
 	assert_int_equal(synth_maps_init(&maps, &params, &out), 0);
 	synth_huge_dirs(mounts, &maps.huge_dirs);
+	maps.huge_known = true;
 	assert_int_equal(synth_maps_put(&maps, getpid(), maps_fd), 0);
 	synth_maps_fini(&maps);
 	for (struct span rest = buf_span(&out); take(&rest, &view);) {

@@ -50,6 +50,8 @@ struct object_search {
 	struct map_history *history;
 	const struct mapping_times times;
 	struct mapping_processes processes;
+	bool outside_known;
+	pid_t outside;     /* process_outside_namespace(): looked for when it is asked for, which takes a dozen files */
 	struct buf stamps; /* entries for collected.files of what has no build-id: earlier versions read none behind
 			      them */
 };
@@ -69,6 +71,14 @@ static bool has_build_id(int fd, const struct elf_id *id)
 	return elf_id_equal(&its, id);
 }
 
+static bool is_private(struct object_search *search, int fd, const char *name, const struct collected *collected)
+{
+	if (!search->outside_known)
+		search->outside = collected->kept.directory ? process_outside_namespace() : 0;
+	search->outside_known = true;
+	return object_file_is_private(fd, name, search->outside);
+}
+
 /* A record that has the build-id says nothing else of the file. */
 static struct found_object find_build(struct object_search *search, size_t nr, const struct collected *collected)
 {
@@ -78,7 +88,7 @@ static struct found_object find_build(struct object_search *search, size_t nr, c
 	int err = fd < 0 ? fd : -ESTALE;
 
 	if (fd >= 0 && has_build_id(fd, build_id)) {
-		bool private = object_file_is_private(fd, object->name, collected->kept.outside);
+		bool private = is_private(search, fd, object->name, collected);
 		return (struct found_object){.fd = take_fd(&fd), .under_path = !private};
 	}
 	int fd_kept = object_watch_find_build(collected->watch, object->name, build_id);
@@ -98,9 +108,8 @@ static struct found_object find_file(struct object_search *search, size_t nr, co
 		return find_build(search, nr, collected);
 	int fd = object_file_open(object->name, &mapped);
 	if (fd >= 0 || !mapped.file.inode)
-		return (struct found_object){
-			.fd = fd,
-			.under_path = fd < 0 || !object_file_is_private(fd, object->name, collected->kept.outside)};
+		return (struct found_object){.fd = fd,
+					     .under_path = fd < 0 || !is_private(search, fd, object->name, collected)};
 	int fd_kept = object_watch_find(collected->watch, &mapped.file);
 	if (fd_kept >= 0 && object_file_is(fd_kept, &mapped))
 		return (struct found_object){.fd = fcntl(fd_kept, F_DUPFD_CLOEXEC, 0)};

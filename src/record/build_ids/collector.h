@@ -34,7 +34,6 @@ struct progress;
  */
 struct kept_objects {
 	const char *directory; /* object_cache.h; NULL: none are kept */
-	pid_t outside;         /* process_outside_namespace() */
 	uint64_t max_bytes;
 	uint64_t bytes;          /* copied so far */
 	size_t nr, nr_too_large; /* objects: copied; not copied because of max_bytes */

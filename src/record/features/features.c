@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,15 +28,18 @@
 
 enum { TEXT_MAX_BYTES = 1 << 20 };
 
+static char *strip(struct buf *text)
+{
+	while (text->len && isspace(text->data[text->len - 1]))
+		text->len--;
+	return strdup(buf_text(text));
+}
+
 static char *read_text(const char *path)
 {
 	AUTO_BUF struct buf text = {0};
 
-	if (fd_slurp(path, TEXT_MAX_BYTES, &text))
-		return NULL;
-	while (text.len && isspace(text.data[text.len - 1]))
-		text.len--;
-	return strdup(buf_text(&text));
+	return fd_slurp(path, TEXT_MAX_BYTES, &text) ? NULL : strip(&text);
 }
 
 char *features_host_text(const char *format, ...)
@@ -49,6 +53,52 @@ char *features_host_text(const char *format, ...)
 	return len < 0 || (size_t)len >= sizeof(path) ? NULL : read_text(path);
 }
 
+int features_host_directory(const char *format, ...)
+{
+	char path[4096];
+	va_list args;
+
+	va_start(args, format);
+	int len = vsnprintf(path, sizeof(path), format, args);
+	va_end(args);
+	return len < 0 || (size_t)len >= sizeof(path) ? -1 : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+char *features_host_text_at(int dir_fd, const char *name)
+{
+	/* All that there is, or a part of that length, comes with each read. Source: kernfs_file_read_iter() */
+	enum { PART = 4096 };
+	AUTO_BUF struct buf text = {0};
+	AUTO_FD int fd = dir_fd < 0 ? -1 : openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+	char part[PART];
+	ssize_t len = fd < 0 ? -1 : read(fd, part, PART);
+
+	if (len < 0)
+		return NULL;
+	buf_put(&text, part, (size_t)len);
+	if (len == PART && fd_slurp_rest(fd, TEXT_MAX_BYTES, &text))
+		return NULL;
+	return strip(&text);
+}
+
+static uint32_t number_of(const char *text, uint32_t otherwise)
+{
+	char *end;
+
+	if (!text)
+		return otherwise;
+	errno = 0;
+	long value = strtol(text, &end, 10);
+	return errno || end == text ? otherwise : (uint32_t)value;
+}
+
+uint32_t features_host_u32_at(uint32_t otherwise, int dir_fd, const char *name)
+{
+	AUTO_FREE char *text = features_host_text_at(dir_fd, name);
+
+	return number_of(text, otherwise);
+}
+
 uint32_t features_host_u32(uint32_t otherwise, const char *format, ...)
 {
 	char path[4096];
@@ -59,31 +109,40 @@ uint32_t features_host_u32(uint32_t otherwise, const char *format, ...)
 	va_end(args);
 
 	AUTO_FREE char *text = read_text(path);
-	char *end;
-	if (!text)
-		return otherwise;
-	errno = 0;
-	long value = strtol(text, &end, 10);
-	return errno || end == text ? otherwise : (uint32_t)value;
+	return number_of(text, otherwise);
 }
 
-char *features_host_field(const char *path, const char *key)
+/* What is behind the key and its blanks; NULL: it is another line. */
+static char *field_of(char *line, const char *key)
+{
+	size_t len = strlen(key);
+
+	if (strncmp(line, key, len))
+		return NULL;
+	char *value = line + len + strspn(line + len, " \t");
+	if (*value++ != ':')
+		return NULL;
+	value += strspn(value, " \t");
+	value[strcspn(value, "\n")] = '\0';
+	return strdup(value);
+}
+
+void features_host_fields(const char *path, const char *const keys[], size_t nr, char *ret[])
 {
 	AUTO_FILE FILE *file = fopen(path, "re");
 	AUTO_FREE char *line = NULL;
-	size_t room = 0, key_len = strlen(key);
+	size_t room = 0, nr_found = 0;
 
-	while (file && getline(&line, &room, file) > 0) {
-		if (strncmp(line, key, key_len))
-			continue;
-		char *value = line + key_len + strspn(line + key_len, " \t");
-		if (*value++ != ':')
-			continue;
-		value += strspn(value, " \t");
-		value[strcspn(value, "\n")] = '\0';
-		return strdup(value);
+	for (size_t i = 0; i < nr; i++)
+		ret[i] = NULL;
+	while (file && nr_found < nr && getline(&line, &room, file) > 0) {
+		for (size_t i = 0; i < nr; i++) {
+			if (!ret[i] && (ret[i] = field_of(line, keys[i]))) {
+				nr_found++;
+				break;
+			}
+		}
 	}
-	return NULL;
 }
 
 /* One string of uname(2). */

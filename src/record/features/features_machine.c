@@ -65,11 +65,13 @@ int features_host_cpudesc(struct buf *out)
 	static const char *const keys[] = {"model name", "Processor", "cpu model", "cpu", "uarch"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		AUTO_FREE char *text = features_host_field("/proc/cpuinfo", keys[i]);
+		char *text;
+		features_host_fields("/proc/cpuinfo", &keys[i], 1, &text);
 		if (!text)
 			continue;
 		squeeze(text);
 		feature_put_string(out, text);
+		free(text);
 		return 1;
 	}
 	return 0;
@@ -78,17 +80,21 @@ int features_host_cpudesc(struct buf *out)
 /* x86 only: "vendor,family,model,stepping". */
 int features_host_cpuid(struct buf *out)
 {
-	AUTO_FREE char *vendor = features_host_field("/proc/cpuinfo", "vendor_id");
-	AUTO_FREE char *family = features_host_field("/proc/cpuinfo", "cpu family");
-	AUTO_FREE char *model = features_host_field("/proc/cpuinfo", "model");
-	AUTO_FREE char *stepping = features_host_field("/proc/cpuinfo", "stepping");
+	static const char *const keys[] = {"vendor_id", "cpu family", "model", "stepping"};
+	enum { NR_KEYS = sizeof(keys) / sizeof(keys[0]) };
 	AUTO_BUF struct buf text = {0};
+	char *values[NR_KEYS];
+	bool has_all = true;
 
-	if (!vendor || !family || !model || !stepping)
-		return 0;
-	buf_printf(&text, "%s,%s,%s,%s", vendor, family, model, stepping);
-	feature_put_string(out, buf_text(&text));
-	return 1;
+	features_host_fields("/proc/cpuinfo", keys, NR_KEYS, values);
+	for (size_t i = 0; i < NR_KEYS; i++) {
+		has_all = has_all && values[i];
+		buf_printf(&text, "%s%s", i ? "," : "", values[i] ? values[i] : "");
+		free(values[i]);
+	}
+	if (has_all)
+		feature_put_string(out, buf_text(&text));
+	return has_all;
 }
 
 /* Texts that are each there once. */
@@ -142,26 +148,26 @@ static void topology_fini(struct topology *topology)
  * The names of these files changed in Linux 5.3 (2e4c54dac7b3, "topology: Create core_cpus and die_cpus
  * sysfs attributes").
  */
-static char *group_text(int cpu, const char *name, const char *old_name)
+static char *group_text(int dir_fd, const char *name, const char *old_name)
 {
-	char *text = features_host_text("/sys/devices/system/cpu/cpu%d/topology/%s", cpu, name);
+	char *text = features_host_text_at(dir_fd, name);
 
-	return text ? text : features_host_text("/sys/devices/system/cpu/cpu%d/topology/%s", cpu, old_name);
+	return text ? text : features_host_text_at(dir_fd, old_name);
 }
 
 /* An offline CPU has no topology/ and adds nothing. */
 static int topology_add_cpu(struct topology *topology, uint32_t cpu)
 {
-	static const char ids[] = "/sys/devices/system/cpu/cpu%u/topology/%s";
+	AUTO_FD int dir_fd = features_host_directory("/sys/devices/system/cpu/cpu%u/topology", cpu);
 
 	topology->ids[cpu] = (struct feature_cpu_ids){
-		.core = features_host_u32(FEATURE_CPU_UNKNOWN_ID, ids, cpu, "core_id"),
-		.package = features_host_u32(FEATURE_CPU_UNKNOWN_ID, ids, cpu, "physical_package_id"),
-		.die = features_host_u32(FEATURE_CPU_UNKNOWN_ID, ids, cpu, "die_id"),
+		.core = features_host_u32_at(FEATURE_CPU_UNKNOWN_ID, dir_fd, "core_id"),
+		.package = features_host_u32_at(FEATURE_CPU_UNKNOWN_ID, dir_fd, "physical_package_id"),
+		.die = features_host_u32_at(FEATURE_CPU_UNKNOWN_ID, dir_fd, "die_id"),
 	};
-	if (texts_add(&topology->packages, group_text((int)cpu, "package_cpus_list", "core_siblings_list")) ||
-	    texts_add(&topology->dies, features_host_text(ids, cpu, "die_cpus_list")) ||
-	    texts_add(&topology->cores, group_text((int)cpu, "core_cpus_list", "thread_siblings_list")))
+	if (texts_add(&topology->packages, group_text(dir_fd, "package_cpus_list", "core_siblings_list")) ||
+	    texts_add(&topology->dies, features_host_text_at(dir_fd, "die_cpus_list")) ||
+	    texts_add(&topology->cores, group_text(dir_fd, "core_cpus_list", "thread_siblings_list")))
 		return -ENOMEM;
 	return 0;
 }
@@ -246,15 +252,18 @@ static int caches_add(struct caches *caches, struct feature_cache *cache)
 /* 1 added (or known), 0 no such cache, -ENOMEM. */
 static int caches_add_index(struct caches *caches, uint32_t cpu, unsigned index)
 {
-	static const char file[] = "/sys/devices/system/cpu/cpu%u/cache/index%u/%s";
+	AUTO_FD int dir_fd = features_host_directory("/sys/devices/system/cpu/cpu%u/cache/index%u", cpu, index);
+
+	if (dir_fd < 0)
+		return 0;
 	struct feature_cache cache = {
-		.level = features_host_u32(0, file, cpu, index, "level"),
-		.line_bytes = features_host_u32(0, file, cpu, index, "coherency_line_size"),
-		.sets = features_host_u32(0, file, cpu, index, "number_of_sets"),
-		.ways = features_host_u32(0, file, cpu, index, "ways_of_associativity"),
-		.type = features_host_text(file, cpu, index, "type"),
-		.size = features_host_text(file, cpu, index, "size"),
-		.cpus = features_host_text(file, cpu, index, "shared_cpu_list"),
+		.level = features_host_u32_at(0, dir_fd, "level"),
+		.line_bytes = features_host_u32_at(0, dir_fd, "coherency_line_size"),
+		.sets = features_host_u32_at(0, dir_fd, "number_of_sets"),
+		.ways = features_host_u32_at(0, dir_fd, "ways_of_associativity"),
+		.type = features_host_text_at(dir_fd, "type"),
+		.size = features_host_text_at(dir_fd, "size"),
+		.cpus = features_host_text_at(dir_fd, "shared_cpu_list"),
 	};
 
 	if (!cache.type || !cache.size || !cache.cpus) {
@@ -290,27 +299,35 @@ enum { MEMORY_MAX_BLOCKS = 1 << 24 }; /* of a node; 2 PiB of the smallest blocks
 
 int features_host_total_mem(struct buf *out)
 {
-	AUTO_FREE char *text = features_host_field("/proc/meminfo", "MemTotal");
+	static const char *const key = "MemTotal";
+	char *found;
 	uint64_t kb;
 
+	features_host_fields("/proc/meminfo", &key, 1, &found);
+	AUTO_FREE char *text = found;
 	if (!text || sscanf(text, "%" SCNu64, &kb) != 1)
 		return 0;
 	buf_put_u64(out, kb);
 	return 1;
 }
 
-/* A line of a node's meminfo is "Node 0 MemTotal:  123 kB". */
-static uint64_t node_kb(int node, const char *what)
+/* Lines of a node's meminfo are "Node 0 MemTotal:  123 kB". What is not known stays 0. */
+static void node_memory(int node, struct feature_numa_node *ret)
 {
-	char path[64], key[64];
-	uint64_t kb = 0;
+	enum { TOTAL, FREE, NR_KEYS };
+	char path[64], total[64], unused[64], *values[NR_KEYS];
+	const char *const keys[NR_KEYS] = {[TOTAL] = total, [FREE] = unused};
 
 	snprintf(path, sizeof(path), NODES "/node%d/meminfo", node);
-	snprintf(key, sizeof(key), "Node %d %s", node, what);
-	AUTO_FREE char *text = features_host_field(path, key);
-	if (text)
-		sscanf(text, "%" SCNu64, &kb);
-	return kb;
+	snprintf(total, sizeof(total), "Node %d MemTotal", node);
+	snprintf(unused, sizeof(unused), "Node %d MemFree", node);
+	features_host_fields(path, keys, NR_KEYS, values);
+	if (values[TOTAL])
+		sscanf(values[TOTAL], "%" SCNu64, &ret->total_kb);
+	if (values[FREE])
+		sscanf(values[FREE], "%" SCNu64, &ret->free_kb);
+	free(values[TOTAL]);
+	free(values[FREE]);
 }
 
 static int numa_encode(const struct cpuset *online, struct buf *out)
@@ -320,14 +337,9 @@ static int numa_encode(const struct cpuset *online, struct buf *out)
 		AUTO_FREE char *cpus = features_host_text(NODES "/node%d/cpulist", node);
 		if (!cpus)
 			return 0;
-		feature_put_numa(
-			&(struct feature_numa_node){
-				.node = (uint32_t)node,
-				.total_kb = node_kb(node, "MemTotal"),
-				.free_kb = node_kb(node, "MemFree"),
-				.cpus = cpus,
-			},
-			out);
+		struct feature_numa_node entry = {.node = (uint32_t)node, .cpus = cpus};
+		node_memory(node, &entry);
+		feature_put_numa(&entry, out);
 	}
 	return 1;
 }
@@ -525,34 +537,28 @@ int features_host_hybrid(struct buf *out)
 	return nr > 0;
 }
 
-/* Those that are hybrid, or those that are not. */
-static uint32_t put_pmus_caps(bool hybrid, struct buf *out)
-{
-	AUTO_DIR DIR *dir = opendir(PMUS);
-	uint32_t nr = 0;
-
-	for (const char *name; (name = next_name(dir));) {
-		if (!strcmp(name, "cpu") || pmu_is_hybrid(name) != hybrid)
-			continue;
-		size_t start = out->len;
-		if (!put_caps(name, out)) {
-			out->len = start;
-			continue;
-		}
-		feature_put_string(out, name);
-		nr++;
-	}
-	return nr;
-}
-
 /* Hybrid PMUs first, as in perf, whose older readers knew only those. */
 int features_host_pmu_caps(struct buf *out)
 {
+	AUTO_DIR DIR *dir = opendir(PMUS);
+	AUTO_BUF struct buf others = {0};
 	size_t count_at = out->len;
+	uint32_t nr = 0;
 
 	buf_put_u32(out, 0);
-	uint32_t nr = put_pmus_caps(true, out);
-	nr += put_pmus_caps(false, out);
+	for (const char *name; (name = next_name(dir));) {
+		if (!strcmp(name, "cpu"))
+			continue;
+		struct buf *to = pmu_is_hybrid(name) ? out : &others;
+		size_t start = to->len;
+		if (!put_caps(name, to)) {
+			to->len = start;
+			continue;
+		}
+		feature_put_string(to, name);
+		nr++;
+	}
+	buf_put(out, others.data, others.len);
 	set_count(out, count_at, nr);
-	return 1;
+	return others.failed ? -ENOMEM : 1;
 }

@@ -35,8 +35,19 @@ char *features_host_text(const char *format, ...) __attribute__((format(printf, 
 /* The number in a one-line file, or `otherwise`. */
 uint32_t features_host_u32(uint32_t otherwise, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The text after "KEY<blanks>: " in a file of such lines, for the caller to free. NULL: not there. */
-char *features_host_field(const char *path, const char *key);
+/*
+ * A directory of sysfs, a descriptor of O_PATH; negative: not there. What it has is opened from there: in sysfs each
+ * part of a path costs.
+ */
+int features_host_directory(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *features_host_text_at(int dir_fd, const char *name);
+uint32_t features_host_u32_at(uint32_t otherwise, int dir_fd, const char *name);
+
+/*
+ * The texts after "KEY<blanks>: " in a file of such lines, for the caller to free. NULL: not there. The file is read
+ * once, up to where all are found.
+ */
+void features_host_fields(const char *path, const char *const keys[], size_t nr, char *ret[]);
 
 /* As tracing_data_collect(), from the tracefs at `root`. Appends to `out`; on error what was appended is void. */
 int tracing_data_read(const char *root, const char *const *tracepoints, size_t nr, struct buf *out,

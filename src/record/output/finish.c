@@ -133,7 +133,6 @@ static int add_collected(const struct finish_params *params, struct feature_set 
 				      .until_ns = params->until_ns,
 				      .gone = {.names = &gone},
 				      .kept = {.directory = params->cache,
-					       .outside = params->cache ? process_outside_namespace() : 0,
 					       .max_bytes = params->cache_max_bytes,
 					       .bytes = cached,
 					       .bundle = params->bundle}};

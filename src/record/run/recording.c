@@ -164,6 +164,8 @@ static int configure(struct recording *rec, struct diag *reterr)
 
 static int open_trigger(struct recording *rec, struct diag *reterr)
 {
+	if (!rec->options->switch_events || !rec->options->switch_events->nr)
+		return 0;
 	const struct event_options sampling = sampling_of(rec);
 
 	return trigger_events_open(&rec->trigger, rec->options->switch_events, &sampling, rec->options->target, reterr);

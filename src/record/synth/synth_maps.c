@@ -127,8 +127,6 @@ int synth_maps_init(struct synth_maps *maps, const struct synth_params *params, 
 	maps->window = malloc(WINDOW_BYTES);
 	if (!maps->window)
 		return -ENOMEM;
-	find_huge_dirs(&maps->huge_dirs);
-	vsyscall_find(&maps->vsyscall);
 	return 0;
 }
 
@@ -193,10 +191,15 @@ static bool is_below(const char *path, const char *dir)
 }
 
 /* What is mapped from there is memory, no object. */
-static bool is_in_huge_dir(const struct synth_maps *maps, const char *name)
+static bool is_in_huge_dir(struct synth_maps *maps, const struct proc_map *map, const char *name)
 {
 	const struct buf *dirs = &maps->huge_dirs;
 
+	if (!maps->huge_known && map->maj) /* of a disk: hugetlbfs has none. Source: get_anon_bdev() */
+		return false;
+	if (!maps->huge_known)
+		find_huge_dirs(&maps->huge_dirs);
+	maps->huge_known = true;
 	for (size_t at = 0; at < dirs->len; at += strlen((const char *)dirs->data + at) + 1)
 		if (is_below(name, (const char *)dirs->data + at))
 			return true;
@@ -222,7 +225,7 @@ static void put_map(struct synth_maps *maps, pid_t pid, const struct proc_map *m
 
 	if (name[0] == '\0')
 		name = "//anon";
-	if (is_in_huge_dir(maps, name)) {
+	if (is_in_huge_dir(maps, map, name)) {
 		name = "//anon";
 		record.flags |= MAP_HUGETLB;
 	}
@@ -303,6 +306,15 @@ static int query_next(struct synth_maps *maps, int fd, uint64_t addr, struct pro
 	return err;
 }
 
+static void put_vsyscall(struct synth_maps *maps, pid_t pid)
+{
+	if (!maps->vsyscall_known)
+		vsyscall_find(&maps->vsyscall);
+	maps->vsyscall_known = true;
+	if (maps->vsyscall.end)
+		put_map(maps, pid, &maps->vsyscall, "[vsyscall]");
+}
+
 /* Half the time of the text: the maps that do not matter, most of them, are neither printed nor parsed. */
 static int put_by_query(struct synth_maps *maps, pid_t pid, int fd)
 {
@@ -315,8 +327,8 @@ static int put_by_query(struct synth_maps *maps, pid_t pid, int fd)
 			put_map(maps, pid, &map, maps->window);
 		end = map.end;
 	}
-	if (err == -ENOENT && maps->vsyscall.end && end > UINT32_MAX) /* not in a process of 32 bits */
-		put_map(maps, pid, &maps->vsyscall, "[vsyscall]");
+	if (err == -ENOENT && end > UINT32_MAX) /* not in a process of 32 bits */
+		put_vsyscall(maps, pid);
 	return err == -ENOTTY ? err : buf_status(maps->out);
 }
 

@@ -16,6 +16,7 @@ struct synth_maps {
 	char *window;                      /* heap; of the file being read, or the name being asked for */
 	struct buf huge_dirs;              /* where hugetlbfs is mounted, each with its NUL */
 	struct proc_map vsyscall;          /* what every process has; end 0: nothing */
+	bool huge_known, vsyscall_known;   /* these two were looked for: a command that waits has no maps yet */
 	bool query_missing;                /* the kernel does not know PROCMAP_QUERY */
 	uint64_t deadline_ns;              /* for this process; 0: none */
 	struct {
