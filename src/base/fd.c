@@ -147,11 +147,13 @@ int fd_pread(int fd, void *ret, size_t len, uint64_t offset)
 
 int fd_slurp_rest(int fd, size_t max_bytes, struct buf *ret)
 {
+	enum { STEP = 16384 };
 	size_t start = ret->len;
+	char short_text[STEP]; /* most files have less: memory for STEP more bytes would be touched for each of them */
 
 	for (;;) {
-		enum { STEP = 16384 };
-		void *to = buf_room(ret, STEP);
+		const bool is_long = ret->len - start >= STEP;
+		void *to = is_long ? buf_room(ret, STEP) : short_text;
 		if (!to)
 			return -ENOMEM;
 		ssize_t done = read(fd, to, STEP);
@@ -163,8 +165,13 @@ int fd_slurp_rest(int fd, size_t max_bytes, struct buf *ret)
 			return err;
 		}
 		if (done == 0)
-			return 0;
-		ret->len += (size_t)done;
+			return buf_room(ret, 0) ? 0 : -ENOMEM; /* what is empty has an address, too */
+		if (is_long)
+			ret->len += (size_t)done;
+		else
+			buf_put(ret, short_text, (size_t)done);
+		if (ret->failed)
+			return -ENOMEM;
 		if (ret->len - start > max_bytes) {
 			ret->len = start;
 			return -EFBIG;

@@ -11,9 +11,10 @@
 #include "base/span.h"
 #include "stream/ring.h"
 
-/* Its mapping keeps an event open without a descriptor, and the locked memory that the next reading needs. */
+/* Its mapping keeps an event open without a descriptor, and the locked memory that the next reading may need. */
 struct perf_clock {
 	struct ring ring;
+	pid_t tid; /* whose event it is */
 };
 
 /* An event whose COMM records have nothing but the time behind the name: perf_event_open(2). An fd; -1. */
@@ -44,6 +45,8 @@ struct perf_clock *perf_clock_new(void)
 
 	if (fd >= 0)
 		close(fd);
+	if (clock)
+		clock->tid = gettid();
 	return clock;
 }
 
@@ -55,6 +58,7 @@ void perf_clock_free(struct perf_clock *clock)
 	free(clock);
 }
 
+/* Of the last record; 0: there is none, or it is in two parts. */
 static uint64_t time_of_comm(const struct ring *ring)
 {
 	struct span spans[2];
@@ -65,18 +69,33 @@ static uint64_t time_of_comm(const struct ring *ring)
 	return time_ns;
 }
 
+/* The thread takes the name that it has; what was there before is dropped. */
+static uint64_t time_of_new_comm(struct ring *ring)
+{
+	struct span spans[2];
+	char name[16] = "";
+
+	const size_t bytes = ring_peek(ring, spans);
+	ring_take(ring, bytes);
+	ring_release(ring, bytes);
+	prctl(PR_GET_NAME, name);
+	prctl(PR_SET_NAME, name);
+	return time_of_comm(ring);
+}
+
 uint64_t perf_clock_now(struct perf_clock *clock)
 {
 	struct ring own = {0}, *ring = clock ? &clock->ring : &own;
-	uint64_t now_ns = 0;
-	char name[16] = "";
+	uint64_t now_ns = clock && ring->mapping && clock->tid == gettid() ? time_of_new_comm(ring) : 0;
 
+	if (now_ns)
+		return now_ns;
 	ring_unmap(ring); /* its memory is that of the next one */
 	int fd = open_mapped(ring);
 	if (fd >= 0) {
-		prctl(PR_GET_NAME, name);
-		prctl(PR_SET_NAME, name);
-		now_ns = time_of_comm(ring);
+		if (clock)
+			clock->tid = gettid();
+		now_ns = time_of_new_comm(ring);
 		close(fd);
 	}
 	ring_unmap(&own);
