@@ -42,6 +42,15 @@ def test_second_run_decides(tmp_path):
                                    f'failed: gcc-integration: {HERE}.test_c', '2 passed, 1 failed'])
 
 
+def test_second_run_of_a_group(tmp_path):
+    """The first run is by xdist, the second one is not."""
+    file = junit(tmp_path / 'asan-programs.xml', (HERE, 'test_a[x@y]@objects', 'late'), (HERE, 'test_b@objects', None))
+    assert tally('--repeat', file) == (0, ['tests/integration/test_tally.py::test_a[x@y]'])
+    junit(tmp_path / 'again' / file.name, (HERE, 'test_a[x@y]', None))
+    assert tally(tmp_path) == (0, [f'again: asan-programs: {HERE}.test_a[x@y] passed the second time',
+                                   '2 passed, 0 failed'])
+
+
 UNIT = 'millrace.millrace:unit+threads / stream'  # as Meson writes it
 
 
