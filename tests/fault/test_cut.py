@@ -40,7 +40,7 @@ def read_cut(millrace, path):
 
 def check_recover(millrace, perf, path, nr):
     out = path.with_name('recovered')
-    assert f'recovered {nr} samples' in millrace('recover', '-o', out, path).err
+    assert f'recovered {nr} sample{"s" * (nr != 1)}, ' in millrace('recover', '-o', out, path).err
     assert len(perf('script', '-F', 'tid', '-i', out).out.splitlines()) == nr
     assert len(millrace('script', '-F', 'tid', '-i', out).out.splitlines()) == nr
 
